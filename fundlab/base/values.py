@@ -170,9 +170,9 @@ def money_text(value: Decimal, decimals: int = 2) -> str:
     return f"{sign}{int(whole.removeprefix('-')):,}{point}{fraction}"
 
 
-def is_unset(text: str) -> bool:
-    """Whether it is the time that services write for "not set": the first moment of the year 1."""
-    return _UNSET.fullmatch(text) is not None
+def unless_unset(value: object) -> object:
+    """``None`` for the time that services write for "not set": the first moment of the year 1."""
+    return None if isinstance(value, str) and _UNSET.fullmatch(value) else value
 
 
 class Instant(datetime):
@@ -223,14 +223,24 @@ class Instant(datetime):
                 moment = moment.astimezone(UTC)
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{value!r} is not a time: {error}") from None
-        return cls._build(moment, int(fraction), value)
+        if not 1678 <= moment.year <= 2261:
+            raise ValueError(f"{value!r} is outside the years 1678 to 2261")
+        nanoseconds = int(fraction)
+        self = cls(
+            moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second,
+            nanoseconds // 1000, tzinfo=UTC,
+        )  # fmt: skip
+        self._text = value
+        since = moment - _EPOCH
+        self.ns = (since.days * 86_400 + since.seconds) * 1_000_000_000 + nanoseconds
+        return self
 
     @classmethod
     def from_ns(cls, ns: int) -> Self:
         """The instant ``ns`` nanoseconds after 1970-01-01T00:00:00Z, as text with nine digits."""
         seconds, fraction = divmod(ns, 1_000_000_000)
         moment = _EPOCH + timedelta(seconds=seconds)
-        return cls._build(moment, fraction, f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z")
+        return cls.parse(f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z")
 
     @classmethod
     def _from_datetime(cls, value: datetime) -> Self:
@@ -244,23 +254,10 @@ class Instant(datetime):
             raise ValueError(f"{value!r} is outside the years 1678 to 2261") from None
         # pandas.Timestamp carries the last three digits in an attribute of its own
         fraction = moment.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
-        text = f"{moment:%Y-%m-%dT%H:%M:%S}"
+        text = f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}"
         if fraction:
             text += "." + f"{fraction:09d}".rstrip("0")
-        return cls._build(moment.replace(microsecond=0), fraction, f"{text}Z")
-
-    @classmethod
-    def _build(cls, whole_second: datetime, fraction: int, text: str) -> Self:
-        if not 1678 <= whole_second.year <= 2261:
-            raise ValueError(f"{text!r} is outside the years 1678 to 2261")
-        self = cls(
-            whole_second.year, whole_second.month, whole_second.day, whole_second.hour,
-            whole_second.minute, whole_second.second, fraction // 1000, tzinfo=UTC,
-        )  # fmt: skip
-        self._text = text
-        since = whole_second - _EPOCH
-        self.ns = (since.days * 86_400 + since.seconds) * 1_000_000_000 + fraction
-        return self
+        return cls.parse(f"{text}Z")
 
     @cached_property
     def ns(self) -> int:

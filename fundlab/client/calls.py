@@ -111,59 +111,50 @@ class Caller:
     def _call(self, model: type[R], name: str, /, **given: object) -> R:
         """Carry out operation ``name`` with ``given``; its answer, read as ``model``. A create that
         takes a ``ref_id`` is sent with one, so that sending it again does nothing twice."""
-        body = OPERATIONS[name].body
+        operation = OPERATIONS[name]
+        body = operation.body
         if body is not None and "ref_id" in body.model_fields and given["ref_id"] is None:
             given["ref_id"] = self.transport.new_ref_id()
-        problem: CallError
+        conflict: Conflict | None = None
         try:
             reply, asked = self._send(name, given)
         except Conflict as error:
+            conflict = error
+        if conflict is not None:  # raised from there, for frames further down hold headers
+            return self._existing(model, name, given, conflict)
+
+        # What came, and whether it is about what was asked: a proxy may have mixed two up.
+        hint = how_to_repeat(given.get("ref_id")) if asked else None
+        problem: CallError
+        try:
+            answer: Any = read_answer(
+                OrchestrationRuleAnswer if model is OrchestrationRule else model, name, reply,
+                hint=hint, unlisted=self.unlisted,
+            )  # fmt: skip
+        except CallError as error:
             problem = error
         else:
-            try:
-                return self._answer_to(model, name, given, asked, reply)
-            except CallError as error:
-                problem = error
-        if isinstance(problem, Conflict):
-            return self._existing(model, name, given, problem)
-        raise problem.doubted() if asked else problem
-
-    def _answer_to(
-        self,
-        model: type[R],
-        name: str,
-        given: Mapping[str, Any],
-        asked: Mapping[str, Any],
-        reply: Reply,
-    ) -> R:
-        """``reply`` read as ``model``. Raises ``ProtocolError`` for one that cannot be read, or is
-        about something else than ``given``, for a proxy may have mixed two up."""
-        hint = how_to_repeat(given.get("ref_id")) if asked else None
-        answer: Any
-        if model is OrchestrationRule:
-            answer = read_answer(
-                OrchestrationRuleAnswer, name, reply, hint=hint, unlisted=self.unlisted
-            ).rule
-        else:
-            answer = read_answer(model, name, reply, hint=hint, unlisted=self.unlisted)
-        other = []
-        if asked:
-            other = differences(
-                asked, answer.model_dump(mode="json", exclude_none=True), echoed=True
+            answer = answer.rule if model is OrchestrationRule else answer
+            other = []
+            if asked:
+                shown = answer.model_dump(mode="json", exclude_none=True)
+                other = differences(asked, shown, echoed=True)
+            for part in ("id", "asset"):
+                found, wanted = getattr(answer, part, None), given.get(part)
+                if f"{{{part}}}" not in operation.path:
+                    continue
+                if str(found).casefold() != str(wanted).casefold():  # ids in another case are equal
+                    other.append(f"{part} is {shorten(found)}, not {shorten(wanted)}")
+            if not other:
+                return answer  # type: ignore[no-any-return]
+            problem = ProtocolError(
+                f"{name}: the answer is about something else: {'; '.join(other)}",
+                hint=hint or "show it to the operator of the service",
+                operation=name,
+                request_id=reply.request_id,
+                status=reply.status,
             )
-        for part in {"id", "asset"} & set(_NAMED_PART.findall(OPERATIONS[name].path)):
-            shown, wanted = getattr(answer, part, None), given[part]
-            if str(shown).casefold() != str(wanted).casefold():  # ids in another case are equal
-                other.append(f"{part} is {shorten(shown)}, not {shorten(wanted)}")
-        if not other:
-            return answer  # type: ignore[no-any-return]
-        raise ProtocolError(
-            f"{name}: the answer is about something else: {'; '.join(other)}",
-            hint=hint or "show it to the operator of the service",
-            operation=name,
-            request_id=reply.request_id,
-            status=reply.status,
-        )
+        raise problem.doubted() if asked else problem
 
     def _existing(
         self, model: type[R], name: str, given: Mapping[str, Any], conflict: Conflict

@@ -1,8 +1,8 @@
 """One HTTP exchange: the only place where bytes leave, bounded in time and size.
 
-The connection pool, TLS and timeouts are those of ``requests``' adapter; its session is left out,
-so there are no cookies, redirects or ``.netrc`` to guard against, and proxy variables count only
-with ``trust_env``. The target goes out exactly as given, because it is signed.
+The connections are those of ``urllib3``: there are no cookies, redirects or ``.netrc`` to guard
+against, and proxy variables count only with ``trust_env``, read as ``requests`` reads them. The
+target goes out exactly as given, because it is signed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, Literal
-from urllib.parse import quote, quote_plus, unquote_plus, urlsplit
+from urllib.parse import SplitResult, unquote_plus, urlsplit
 
-import requests
 import urllib3
-from requests.adapters import HTTPAdapter
-from requests.structures import CaseInsensitiveDict
-from requests.utils import get_environ_proxies
+from requests.certs import where  # type: ignore[attr-defined] # of certifi
+from requests.utils import get_auth_from_url, get_environ_proxies, select_proxy
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import DecodeError, ReadTimeoutError
+from urllib3.exceptions import DecodeError, LocationValueError, ReadTimeoutError
+from urllib3.util.ssl_ import create_urllib3_context
 
 from fundlab.base.errors import printable
 from fundlab.settings.secret import Secret
@@ -116,10 +115,9 @@ class Http:
         trust_env: bool = False,
     ) -> None:
         self._connect_timeout, self._read_timeout = connect_timeout, read_timeout
-        self._verify: bool | str = ca_bundle or True
-        self._trust_env = trust_env
+        self._ca_bundle, self._trust_env = ca_bundle, trust_env
         self._process = os.getpid()
-        self._adapter: Any = _Adapter(pool_maxsize=MAX_CONNECTIONS)  # answers as urllib3 has them
+        self._pools: dict[tuple[str, str | None], urllib3.HTTPConnectionPool] = {}
 
     def exchange(self, request: Outgoing, timeout: float) -> Answer | Failure:
         """Send ``request`` once; no longer than ``timeout`` seconds, whatever the service does.
@@ -130,25 +128,27 @@ class Http:
         if timeout <= 0:
             return Failure("the call's time was used up", sent=False)
         if self._process != os.getpid():  # on its parent's connections, a forked process would
-            # read the parent's answers
-            self._adapter, self._process = _Adapter(pool_maxsize=MAX_CONNECTIONS), os.getpid()
-        prepared = requests.PreparedRequest()  # filled by hand: prepare() would quote the URL anew
-        prepared.method, prepared.url, prepared.body = request.method, request.url, request.body
-        headers = {**request.headers}
-        if request.body is not None:
-            headers["Content-Length"] = str(len(request.body))
-        prepared.headers = headers  # type: ignore[assignment] # in which only the adapter looks
-        # No proxy for this machine: what goes to it is not encrypted.
-        proxied = self._trust_env and not is_loopback(urlsplit(request.url).hostname)
+            self._pools, self._process = {}, os.getpid()  # read the parent's answers
+        place, proxy = urlsplit(request.url), None
+        origin = f"{place.scheme}://{place.netloc}"
+        if self._trust_env and not is_loopback(place.hostname):
+            # none for this machine: what goes to it is not encrypted
+            proxy = select_proxy(request.url, get_environ_proxies(request.url))
         wire = _call.wire = Wire(time.monotonic() + timeout)
         try:
-            with self._adapter.send(
-                prepared,
-                stream=True,
-                timeout=(min(self._connect_timeout, timeout), min(self._read_timeout, timeout)),
-                verify=self._verify,
-                proxies=get_environ_proxies(request.url) if proxied else {},
-            ) as response:
+            pool = self._pools.get((origin, proxy))
+            if pool is None:
+                made = pool_of(place, proxy, self._ca_bundle)
+                pool = self._pools.setdefault((origin, proxy), made)
+            with pool.urlopen(
+                request.method, request.url[len(origin) :], request.body, request.headers,
+                retries=_ONCE, redirect=False, assert_same_host=False,
+                timeout=urllib3.Timeout(
+                    connect=min(self._connect_timeout, timeout),
+                    read=min(self._read_timeout, timeout),
+                ),
+                preload_content=False, decode_content=False,
+            ) as response:  # fmt: skip
                 chunks, size, bound = [], 0, max(request.rows * _BYTES_A_ROW, SMALLEST_BOUND)
                 while chunk := response.read1(_CHUNK, decode_content=True):
                     size += len(chunk)
@@ -161,13 +161,15 @@ class Http:
                     problem = f"the answer holds more than {most:,} values"
                     return Failure(problem, sent=True, final=True)
                 return Answer(response.status, response.headers, body)
-        except (OSError, urllib3.exceptions.HTTPError) as error:  # requests' own are OSErrors
+        except (OSError, ImportError, urllib3.exceptions.HTTPError) as error:
             return failure_of(error, wire)
         finally:
             _call.wire = None
 
     def close(self) -> None:
-        self._adapter.close()
+        for pool in self._pools.values():
+            pool.close()
+        self._pools = {}
 
 
 @dataclass
@@ -211,10 +213,10 @@ def failure_of(error: Exception, wire: Wire) -> Failure:
             problem = f"the connection broke ({type(causes[-1]).__name__})"
     elif wire.stage == "settings":
         final, hint = True, _PROXY_HINT
-        if isinstance(error, requests.exceptions.InvalidSchema):  # our own addresses are checked
+        if isinstance(error, ImportError):
             problem = "the proxy is a SOCKS proxy, for which the package PySocks is missing"
             hint = f"pip install 'requests[socks]', or {_PROXY_HINT}"
-        elif isinstance(error, requests.exceptions.InvalidURL):
+        elif isinstance(error, LocationValueError):  # our own addresses are checked
             problem = "the proxy's address is not one of the form http://host:port"
         else:
             problem, hint = "the certificates of ca_bundle cannot be read", ""
@@ -276,7 +278,7 @@ def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
         secrets.append(sent)
     body, headers = answer.body, answer.headers
     for secret in secrets:
-        spellings = _spellings(secret)
+        spellings = secret.spellings()
         for spelling in spellings:
             body = body.replace(spelling, _MASK.encode())
         if refused or b"\\" in body:  # escapes spell one text in many ways: compare what they say
@@ -297,20 +299,9 @@ def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
             if any(secret.reveal() in text for text in read):
                 shown = _MASK
             if shown != headers[name]:
-                headers = CaseInsensitiveDict({**headers, name: shown})
+                headers = urllib3.HTTPHeaderDict(headers)
+                headers[name] = shown
     return replace(answer, body=body, headers=headers)
-
-
-@lru_cache(maxsize=16)
-def _spellings(secret: Secret) -> frozenset[bytes]:
-    """A text as it is, and as JSON, a URL or a form has it."""
-    text = secret.reveal()
-    as_json = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
-    in_url = (quote(text), quote(text, safe=""), quote_plus(text))
-    spellings = {spelling.encode() for spelling in (text, *as_json, *in_url)}
-    if all(ord(char) < 256 for char in text):
-        spellings.add(text.encode("latin-1"))
-    return frozenset(spellings)
 
 
 # ------------------------------------------------------------------- a deadline for every byte
@@ -353,6 +344,8 @@ class _Response(http.client.HTTPResponse):
         reader.ended = False
         reader.deadline = _call.wire.deadline
         reader.timeout = reader._sock.gettimeout() or float("inf")
+        if _call.wire.stage == "first byte":  # an answer is read once all of the request has left
+            _call.wire.stage = "last byte"
         self.fp = io.BufferedReader(reader)
         while True:
             version, status, reason = super()._read_status()  # type: ignore[misc]
@@ -384,16 +377,12 @@ class _Observed:
         super()._tunnel()  # type: ignore[misc]
         _call.wire.stage = "tls"
 
-    def request(self, *given: Any, **options: Any) -> None:
-        if self.is_closed:  # the bytes of a tunnel and of a handshake are none of the request
-            self.connect()  # type: ignore[attr-defined]
-        _call.wire.stage = "first byte"
-        super().request(*given, **options)  # type: ignore[misc]
-        _call.wire.stage = "last byte"
-
     def _send_output(self, message_body: Any = None, **_options: Any) -> None:
         head = MaskedBytes(b"\r\n".join((*self._buffer, b"", b"")))
         self._buffer.clear()
+        if self.is_closed:  # the bytes of a tunnel and of a handshake are none of the request
+            self.connect()  # type: ignore[attr-defined]
+        _call.wire.stage = "first byte"
         self.send(head)  # type: ignore[attr-defined]
         if message_body is not None:
             self.send(message_body)  # type: ignore[attr-defined]
@@ -415,18 +404,38 @@ class _TlsPool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _TlsConnection
 
 
-_POOLS: Final = {"http": _PlainPool, "https": _TlsPool}
+_ONCE: Final = urllib3.Retry(False)
 
 
-class _Adapter(HTTPAdapter):
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = _POOLS
+def pool_of(
+    place: SplitResult, proxy: str | None, ca_bundle: str | None
+) -> urllib3.HTTPConnectionPool:
+    """Connections to the origin of ``place``, through ``proxy`` if there is one.
 
-    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
-        manager = super().proxy_manager_for(*args, **kwargs)
-        manager.pool_classes_by_scheme = _POOLS
-        return manager
+    Raises ``OSError`` for certificates that cannot be read, ``LocationValueError`` for the address
+    of a proxy, ``ImportError`` where the package for its kind is missing.
+    """
+    kept: dict[str, Any] = {"maxsize": MAX_CONNECTIONS}
+    if place.scheme == "https":
+        context = kept["ssl_context"] = create_urllib3_context()
+        bundle = ca_bundle or where()
+        context.load_verify_locations(**{"capath" if Path(bundle).is_dir() else "cafile": bundle})
+    if proxy is None:
+        manager = urllib3.PoolManager(**kept)
+    else:
+        proxy = proxy if "://" in proxy else f"http://{proxy}"
+        if not urlsplit(proxy).hostname:
+            raise LocationValueError
+        user, password = get_auth_from_url(proxy)
+        if proxy.lower().startswith("socks"):
+            import socks  # type: ignore[import-untyped] # noqa: F401 - or urllib3 warns of its lack
+            from urllib3.contrib.socks import SOCKSProxyManager
 
-    def build_response(self, req: Any, resp: Any) -> Any:  # noqa: ARG002 - its signature
-        return resp  # no cookies, no guess of an encoding
+            manager = SOCKSProxyManager(proxy, user or None, password or None, **kept)
+        else:
+            auth = urllib3.make_headers(proxy_basic_auth=f"{user}:{password}") if user else {}
+            manager = urllib3.ProxyManager(
+                proxy, proxy_headers=auth, proxy_ssl_context=kept.get("ssl_context"), **kept
+            )
+    manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _TlsPool}
+    return manager.connection_from_host(place.hostname, place.port, place.scheme)

@@ -44,7 +44,7 @@ from fundlab.client.http import (
     MaskedBytes,
     MaskedText,
     Outgoing,
-    http_date,
+    clock_skew,
     retry_after_seconds,
     without,
 )
@@ -146,9 +146,8 @@ class Transport:
         self._tokens = TokenSource(self.fetch_token, self._env.clock)
         self._widest = TokenSource(self.fetch_token, self._env.clock)
         """Of calls that name no scope: asked for with none, a token has all that are granted."""
-        self.skew_s: float = 0.0
-        """Seconds by which the service's clock is ahead of this one, by its last answer."""
         self._answered, self._instance = False, ""
+        self._date, self._dated_at = "", 0.0  # of the last answer, as the service and we have it
 
     def send(self, call: Call) -> Reply:
         """Carry out ``call``; the service's answer to it.
@@ -183,8 +182,8 @@ class Transport:
                     break
                 tokens.reject(token)
             answer = without(answer, token, settings.client_secret)
-            if date := http_date(answer.headers.get("Date", "")):
-                self.skew_s = date.timestamp() - env.now()
+            if "Date" in answer.headers:
+                self._date, self._dated_at = answer.headers["Date"], env.now()
             self._answered, self._instance = True, answer.headers.get("Sandbox-Instance", "")
             status = str(answer.status)
             named = answer.headers.get("X-Request-Id", "")
@@ -265,6 +264,11 @@ class Transport:
             found = self.probe("list_events").headers.get("Sandbox-Instance", "")
         return found if _INSTANCE.fullmatch(found) else None
 
+    @property
+    def skew_s(self) -> float:
+        """Seconds by which the service's clock is ahead of this one, by its last answer."""
+        return clock_skew(self._date, self._dated_at) or 0.0
+
     def new_ref_id(self) -> str:
         """A name that no other request has."""
         return f"fundlab-{self._env.new_id()}"
@@ -330,7 +334,8 @@ class Transport:
                 tried.in_doubt = tried.in_doubt or outcome.sent
             else:
                 summary = f"{outcome.status}, {len(outcome.body)} bytes"
-                tried.in_doubt = tried.in_doubt or not settles(outcome)
+                is_settled = outcome.status >= 400 and settles(outcome)
+                tried.in_doubt = tried.in_doubt or not is_settled
             log.debug(
                 "%s, attempt %d: %s, request %s",
                 tried.name, attempt, summary, tried.request_id,

@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from fundlab.base.values import Amount, Instant, is_unset, money_text
+from fundlab.base.values import Amount, Instant, money_text, unless_unset
 from fundlab.models.enumerations import (
     CryptoNetwork,
     DepositInstructionsStatus,
@@ -52,11 +52,6 @@ __all__ = [
 MAKES_ONCE: Final = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
 """Whether pydantic makes a model once, however many threads ask for it first: then each is made
 when it is first used, else all at import."""
-
-
-def unless_unset(value: object) -> object:
-    """``None`` for the time that stands for "not set" (Go's zero time)."""
-    return None if isinstance(value, str) and is_unset(value) else value
 
 
 Moment = Annotated[Instant | None, BeforeValidator(unless_unset)]

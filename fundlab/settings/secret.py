@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hmac
 import importlib
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
+from urllib.parse import quote, quote_plus
 
 from fundlab.base.errors import SettingsError
 
@@ -47,10 +50,15 @@ class Masked:
 
 
 class Secret(Masked):
-    """A text that nobody is to see."""
+    """A text that nobody is to see. ``spellings()`` are those of ``spellings_of``."""
 
-    __slots__ = ()
+    __slots__ = ("spellings",)
     reveal: Callable[[], str]
+    spellings: Callable[[], frozenset[bytes]]
+
+    def __init__(self, value: str) -> None:
+        super().__init__(value)
+        object.__setattr__(self, "spellings", cache(lambda: spellings_of(value)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
@@ -59,6 +67,16 @@ class Secret(Masked):
 
     def __hash__(self) -> int:
         return hash((Secret, self.reveal()))
+
+
+def spellings_of(text: str) -> frozenset[bytes]:
+    """A text as it is, and as JSON, a URL or a form has it."""
+    as_json = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+    in_url = (quote(text), quote(text, safe=""), quote_plus(text))
+    spellings = {spelling.encode() for spelling in (text, *as_json, *in_url)}
+    if all(ord(char) < 256 for char in text):
+        spellings.add(text.encode("latin-1"))
+    return frozenset(spellings)
 
 
 def mask_number(number: str | None) -> str:

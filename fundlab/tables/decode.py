@@ -39,7 +39,7 @@ from fundlab.base.errors import (
     shorten,
 )
 from fundlab.base.exact import AMOUNT
-from fundlab.base.values import Amount, Instant, is_unset
+from fundlab.base.values import Amount, Instant, unless_unset
 from fundlab.models import FiatNetworkInstructions
 from fundlab.tables.plain_pages import INSTRUCTIONS, read_plain
 from fundlab.tables.schema import Column, Kind, Table, find_table, parse_instants
@@ -276,7 +276,7 @@ def _array(
         parse = Amount
     elif kind == "instant":
         if any(text is not None and text.startswith("0001-") for text in values):
-            values = [None if text is not None and is_unset(text) else text for text in values]
+            values = [unless_unset(text) for text in values]
             texts = pa.array(values, pa.string())
         if pc.all(pc.match_substring_regex(texts, INSTANT_GRAMMAR), min_count=0).as_py():
             try:

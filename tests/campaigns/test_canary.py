@@ -82,7 +82,7 @@ CRASHES = (
     "fundlab.client.transport.request_signature", "fundlab.client.transport.token_form",
     "fundlab.client.calls.read_answer", "fundlab.sync.table_pages.decode_page",
     "fundlab.store.disk.publish", "fundlab.store.parts.read_footer",
-    "fundlab.payments.plan.Journal.record", "requests.adapters.HTTPAdapter.send",
+    "fundlab.payments.plan.Journal.record", "fundlab.client.http.pool_of",
     "urllib3.connectionpool.HTTPConnectionPool.urlopen", "http.client.HTTPConnection.putheader",
     "fundlab.exports.plain.as_text", "fundlab.reports.page.render_html",
     "fundlab.settings.settings.Settings.load", "fundlab.settings.secret.read_private",
