@@ -23,7 +23,6 @@ from fundlab.evidence.closes import Close, booked_since, closes_of
 from fundlab.evidence.vanished_rows import accepted_gone
 from fundlab.evidence.verdict import judge_accounts
 from fundlab.models import COMPLETED
-from fundlab.store.records import known_by
 from fundlab.store.snapshot import steadily
 from fundlab.tables import to_frame
 from fundlab.transfers import LINES, SETTLED_AT, Basis, Rows, change, line, moved_asset
@@ -213,7 +212,7 @@ class Restatement:
 
 def closes_in_force(store: TableStore, as_of: str | datetime | None = None) -> list[Close]:
     """The closes in force, now or ``as_of``, oldest first."""
-    records = known_by(store.records(), as_of)
+    records = store.records(as_of=as_of)
     return [one for one in closes_of(records) if one.state == "closed"]
 
 
@@ -227,8 +226,7 @@ def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> l
     gone = {}
     for one in closes:
         before = [record for record in store.records() if record.number < one.record.number]
-        passes = [record for record in before if record.kind == "pass"]
-        gone[one.hash] = set(accepted_gone(passes, before, "transfers"))
+        gone[one.hash] = set(accepted_gone(before, "transfers"))
     opening: pd.DataFrame | None = None
     for close, then, now in steadily(
         lambda: booked_since(

@@ -1,8 +1,8 @@
 """Rows that a sync could not read, kept as they came until they can be read or somebody accepts
-them; and what the service answered of rows that it lists no more.
+them.
 
-Both stand in the passes (`fundlab.store.records`), where a sync notes what it met, and what people
-accepted in the records. As long as one is open no verdict is *proved*.
+They stand in the store's records: of a pass, where a sync notes what it met, and of what people
+accepted. As long as one is open no verdict is *proved*.
 """
 
 from __future__ import annotations
@@ -28,10 +28,6 @@ _SET_ASIDE: Final = pa.schema(
      ("found_at", INSTANT_TYPE), ("state", _TEXT), ("ended_at", INSTANT_TYPE), ("by", _TEXT),
      ("because", _TEXT)]
 )  # fmt: skip
-_UNLISTED: Final = pa.schema(
-    [("table", _TEXT), ("id", _TEXT), ("answer", _TEXT), ("since", INSTANT_TYPE),
-     ("asked_at", INSTANT_TYPE)]
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,57 +48,24 @@ class SetAside:
     because: str | None = None
 
 
-@dataclass(frozen=True)
-class Unlisted:
-    """A row that a list left out: asked for by its id the service said ``there``, ``refused`` or
-    ``gone``, since when, and when it was asked last."""
-
-    table: str
-    id: str
-    answer: str
-    since: int
-    asked_at: int
-
-
-def set_aside_rows(passes: Iterable[Record], records: Iterable[Record]) -> list[SetAside]:
+def set_aside_rows(records: Iterable[Record]) -> list[SetAside]:
     """Every row that was ever set aside, oldest first."""
     found: dict[tuple[str, str], SetAside] = {}
-    for record in passes:
-        at = Instant.parse(record.at).ns
-        for table, keys in record.content.get("readable", {}).items():
-            for key in keys:
-                found[table, key] = replace(found[table, key], state="read", ended_at=at)
-        for table, rows in record.content.get("invalid", {}).items():
-            for key, id_, reason, raw in rows:
-                found[table, key] = SetAside(table, key, id_, reason, raw, at)
     for record in records:
         said, at = record.content, Instant.parse(record.at).ns
-        for table, key, found_at in said.get("invalid", ()) if record.kind == "accept" else ():
-            one = found[table, key]
-            if one.state == "open" and one.found_at == Instant.parse(found_at).ns:
-                found[table, key] = replace(
-                    one, state="accepted", ended_at=at, by=said["by"], because=said["reason"]
-                )
+        if record.kind == "pass":
+            for table, keys in said.get("readable", {}).items():
+                for key in keys:
+                    found[table, key] = replace(found[table, key], state="read", ended_at=at)
+            for table, rows in said.get("invalid", {}).items():
+                for key, id_, reason, raw in rows:
+                    found[table, key] = SetAside(table, key, id_, reason, raw, at)
+        for table, key, _ in said.get("invalid", ()) if record.kind == "accept" else ():
+            found[table, key] = replace(
+                found[table, key], state="accepted", ended_at=at, by=said["by"],
+                because=said["reason"],
+            )  # fmt: skip
     return list(found.values())
-
-
-def unlisted_rows(passes: Iterable[Record]) -> dict[tuple[str, str], Unlisted]:
-    """What the service answered last of each row that its list left out and still does."""
-    known: dict[tuple[str, str], Unlisted] = {}
-    for record in passes:
-        at = Instant.parse(record.at).ns
-        for name in ("back", "listed"):
-            for table, ids in record.content.get(name, {}).items():
-                for id_ in ids:
-                    known.pop((table, id_), None)
-        for answer in ("there", "refused", "gone"):
-            for table, ids in record.content.get(answer, {}).items():
-                for id_ in ids:
-                    known[table, id_] = Unlisted(table, id_, answer, at, at)
-        for table, ids in record.content.get("asked", {}).items():
-            for id_ in ids:
-                known[table, id_] = replace(known[table, id_], asked_at=at)
-    return known
 
 
 def left_out(accounts: Accounts, records: Iterable[Record]) -> dict[str, Record]:
@@ -121,11 +84,11 @@ def left_out(accounts: Accounts, records: Iterable[Record]) -> dict[str, Record]
     }
 
 
-def open_lines(passes: Sequence[Record], records: Sequence[Record]) -> list[str]:
+def open_lines(records: Sequence[Record]) -> list[str]:
     """What keeps a verdict from being proved: rows set aside, and rows that the service refuses to
     show; a sentence for each table."""
     lines = []
-    aside = [one for one in set_aside_rows(passes, records) if one.state == "open"]
+    aside = [one for one in set_aside_rows(records) if one.state == "open"]
     for table in dict.fromkeys(one.table for one in aside):
         mine = [one for one in aside if one.table == table]
         verb = "is" if len(mine) == 1 else "are"
@@ -134,7 +97,7 @@ def open_lines(passes: Sequence[Record], records: Sequence[Record]) -> list[str]
             f"{number_of(len(mine), 'row')} of {table} {verb} set aside, which this version "
             f"cannot read: {shown} ('fundlab quarantine list')."
         )
-    refused = [one for one in gone_rows(passes, records) if one.state == "refused"]
+    refused = [one for one in gone_rows(records) if one.state == "refused"]
     for table in dict.fromkeys(one.table for one in refused):
         those = [one for one in refused if one.table == table]
         verb = "is" if len(those) == 1 else "are"
@@ -146,12 +109,10 @@ def open_lines(passes: Sequence[Record], records: Sequence[Record]) -> list[str]
     return lines
 
 
-def accepted_lines(
-    passes: Sequence[Record], records: Sequence[Record], without: Mapping[str, Record]
-) -> list[str]:
+def accepted_lines(records: Sequence[Record], without: Mapping[str, Record]) -> list[str]:
     """What holds a verdict back no more, because somebody accepted it; ``without``: profiles."""
-    gone: list[Gone] = [one for one in gone_rows(passes, records) if one.state == "accepted"]
-    aside = [one for one in set_aside_rows(passes, records) if one.state == "accepted"]
+    gone: list[Gone] = [one for one in gone_rows(records) if one.state == "accepted"]
+    aside = [one for one in set_aside_rows(records) if one.state == "accepted"]
     counts = {
         "set aside": len(aside),
         "refused by the service": sum(one.answer == "refused" for one in gone),
@@ -171,9 +132,7 @@ def accepted_lines(
     return lines
 
 
-def with_evidence(
-    accounts: Accounts, transfers: Snapshot, passes: Sequence[Record], records: Sequence[Record]
-) -> Accounts:
+def with_evidence(accounts: Accounts, transfers: Snapshot, records: Sequence[Record]) -> Accounts:
     """``accounts`` and their count of ``transfers`` without those of profiles that are no longer
     ours, and what is said of rows that are not in them."""
     without = left_out(accounts, records)
@@ -183,17 +142,13 @@ def with_evidence(
         accounts,
         every=tuple(one for one in accounts.every if one.profile_id not in without),
         transfers=accounts.transfers - out,
-        shortfalls=tuple(open_lines(passes, records)),
-        accepted=tuple(accepted_lines(passes, records, without)),
+        shortfalls=tuple(open_lines(records)),
+        accepted=tuple(accepted_lines(records, without)),
     )
 
 
 def set_aside_table(rows: Sequence[SetAside]) -> pa.Table:
     return exact_table(_SET_ASIDE, [astuple(row) for row in rows])
-
-
-def unlisted_table(rows: Iterable[Unlisted]) -> pa.Table:
-    return exact_table(_UNLISTED, [astuple(row) for row in rows])
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -31,8 +31,6 @@ from fundlab.evidence.quarantine import (
     open_lines,
     set_aside_rows,
     set_aside_table,
-    unlisted_rows,
-    unlisted_table,
     with_evidence,
 )
 from fundlab.evidence.vanished_rows import (
@@ -41,6 +39,8 @@ from fundlab.evidence.vanished_rows import (
     gone_lines,
     gone_rows,
     gone_table,
+    unlisted_rows,
+    unlisted_table,
 )
 from fundlab.store import disk
 from fundlab.store.compaction import merge_files, remove_superseded
@@ -249,8 +249,7 @@ class TableStore:
         """
         found = find_table(table)
         rows = steadily(lambda: read_history(self.snapshot(table)))
-        every = gone_rows(self.passes(), ())
-        gone = [one for one in every if one.table == table and one.back_at is None]
+        gone = [one for one in self.gone_rows() if one.table == table and one.back_at is None]
         ids, since = [one.id for one in gone], [one.gone_at for one in gone]
         moments = pa.array(since, pa.int64()).cast(INSTANT_TYPE)
         at = pa.nulls(rows.num_rows, INSTANT_TYPE)
@@ -425,24 +424,14 @@ class TableStore:
         of."""
         manifest = self.manifest() if manifest is None else manifest
         found = self.snapshot(table, as_of, pin=pin, manifest=manifest)
-        passes, records = self._evidence(as_of, pin, manifest)
+        records = self.records(manifest, as_of, pin)
         if not any(record.kind == "accept" for record in records):
             return found
-        return replace(found, accepted_gone=accepted_gone(passes, records, table))
-
-    def _evidence(
-        self, as_of: Moment | None = None, pin: str | None = None, manifest: Manifest | None = None
-    ) -> tuple[list[Record], list[Record]]:
-        """The passes and the records known then."""
-        records = known_by(self.records(manifest), as_of)
-        if pin is not None:
-            number = pins_of(records)[pin].number
-            records = [one for one in records if one.number <= number]
-        return [one for one in records if one.kind == "pass"], records
+        return replace(found, accepted_gone=accepted_gone(records, table))
 
     def open_lines(self) -> list[str]:
         """Rows set aside or refused that nobody accepted; a sentence for each table."""
-        return open_lines(*self._evidence())
+        return open_lines(self.records())
 
     def set_aside(self) -> pd.DataFrame:
         """Every row that a sync could not read, oldest first: ``table``, ``key`` (of its bytes),
@@ -452,7 +441,7 @@ class TableStore:
         >>> store.set_aside().empty
         True
         """
-        return to_frame(set_aside_table(set_aside_rows(*self._evidence())))
+        return to_frame(set_aside_table(set_aside_rows(self.records())))
 
     def unlisted(self) -> pd.DataFrame:
         """Every row that a list of the service leaves out, and what the service said when it was
@@ -462,7 +451,7 @@ class TableStore:
         >>> store.unlisted().empty
         True
         """
-        return to_frame(unlisted_table(unlisted_rows(self.passes()).values()))
+        return to_frame(unlisted_table(unlisted_rows(self.records())))
 
     def accept_set_aside(
         self, keys: str | Sequence[str] | None = None, *, by: str, reason: str
@@ -473,7 +462,7 @@ class TableStore:
         ``reason`` is empty."""
         needed(by=by, reason=reason)
         with self.lock() as check_held:
-            rows = set_aside_rows(*self._evidence())
+            rows = set_aside_rows(self.records())
             there = [one for one in rows if one.state == "open"]
             names = None if keys is None else set(_texts(keys, "keys"))
             mine = [one for one in there if names is None or {one.key, one.id} & names]
@@ -622,7 +611,7 @@ class TableStore:
             balances = self.snapshot("balances", as_of, pin=pin, manifest=manifest)
             transfers = self.current("transfers", as_of, pin=pin, manifest=manifest)
             accounts = read_accounts(transfers, balances)
-            return with_evidence(accounts, transfers, *self._evidence(as_of, pin, manifest))
+            return with_evidence(accounts, transfers, self.records(manifest, as_of, pin))
 
         return steadily(look)
 
@@ -668,11 +657,20 @@ class TableStore:
 
     # ------------------------------------------------------------------------ records
 
-    def records(self, manifest: Manifest | None = None) -> list[Record]:
-        """Every record that ``manifest``, by default the newest, knows of, oldest first. Raises
-        ``StoreDamaged`` unless all are there as written."""
+    def records(
+        self,
+        manifest: Manifest | None = None,
+        as_of: Moment | None = None,
+        pin: str | None = None,
+    ) -> list[Record]:
+        """Every record that ``manifest``, by default the newest, knows of, oldest first; those made
+        until then. Raises ``StoreDamaged`` unless all are there as written."""
         newest = (self.manifest() if manifest is None else manifest).record
-        return read_records(self.path / RECORDS, newest)
+        records = known_by(read_records(self.path / RECORDS, newest), as_of)
+        if pin is not None:
+            number = pins_of(records)[pin].number
+            records = [one for one in records if one.number <= number]
+        return records
 
     def closes(self) -> pd.DataFrame:
         """``period``, ``basis``, ``closed_at``, ``by``, ``pin``, ``hash`` (of the record),
@@ -744,13 +742,9 @@ class TableStore:
         """``item_id``, ``owner``, ``comment``, ``decision``, ``by``, ``at``: all, oldest first."""
         return annotations_table(self.records())
 
-    def passes(self) -> list[Record]:
-        """What syncs found that compared all rows with the service, oldest first."""
-        return [one for one in self.records() if one.kind == "pass"]
-
     def gone_rows(self, as_of: Moment | None = None) -> list[Gone]:
         """What :meth:`gone` shows, as known at a time."""
-        return gone_rows(known_by(self.passes(), as_of), known_by(self.records(), as_of))
+        return gone_rows(self.records(as_of=as_of))
 
     def gone_lines(self, as_of: Moment | None = None) -> list[str]:
         """What the service lists no more and nobody accepted, as known at a time; a line for each

@@ -45,6 +45,12 @@ _GONE: Final = pa.schema(
      ("answer", _TEXT)]
 )  # fmt: skip
 
+_UNLISTED: Final = pa.schema(
+    [("table", _TEXT), ("id", _TEXT), ("answer", _TEXT), ("since", INSTANT_TYPE),
+     ("asked_at", INSTANT_TYPE)]
+)  # fmt: skip
+ANSWERS: Final = ("there", "refused", "gone")
+
 Key = tuple[str, str, str]
 """Month, type and asset; of a table without them ``""``."""
 Control = Mapping[Key, tuple[int, Decimal]]
@@ -54,8 +60,9 @@ Control = Mapping[Key, tuple[int, Decimal]]
 @dataclass(frozen=True)
 class Gone:
     """A row that the service listed no more at ``gone_at``, and what became of that: ``state`` is
-    its ``answer`` (``gone``, or ``refused``: it is there, but not shown to this credential),
-    ``accepted`` (``by`` somebody, for a ``reason``) or ``back`` (listed again)."""
+    its ``answer`` to who asked for it by its id, last at ``asked_at`` (``gone``; ``there``; or
+    ``refused``: it is there, but not shown to this credential), ``accepted`` (``by`` somebody, for
+    a ``reason``) or ``back`` (listed again)."""
 
     table: str
     id: str
@@ -66,45 +73,51 @@ class Gone:
     by: str | None = None
     reason: str | None = None
     answer: str = "gone"
+    asked_at: int = 0
 
 
-def gone_rows(passes: Iterable[Record], records: Iterable[Record]) -> list[Gone]:
-    """Every row that ever was gone, oldest first. Raises ``StoreDamaged`` where a pass that others
-    speak of is missing."""
-
-    def seen(where: Mapping[Any, int], row: Any) -> int:
-        if row not in where:
-            raise StoreDamaged(
-                f"the pass that missed {row[1]} of {row[0]} is not there any more", path=RECORDS,
-                hint=RESTORE,
-            )  # fmt: skip
-        return where[row]
-
+def unlisted_rows(records: Iterable[Record]) -> list[Gone]:
+    """Every row that a list of the service ever left out, and what became of that, oldest first.
+    Raises ``StoreDamaged`` where a pass that later records speak of is missing."""
     found: list[Gone] = []
     place: dict[tuple[str, str], int] = {}  # of the last time that each was
-    for record in passes:
-        at = Instant.parse(record.at).ns
-        for table, ids in record.content.get("back", {}).items():
-            for id_ in ids:
-                known = seen(place, (table, id_))
-                found[known] = replace(found[known], state="back", back_at=at)
-        for answer in ("gone", "refused"):
-            for table, ids in record.content.get(answer, {}).items():
-                for id_ in ids:
-                    place[table, id_] = len(found)
-                    found.append(Gone(table, id_, at, answer, answer=answer))
-    where = {(one.table, one.id, one.gone_at): number for number, one in enumerate(found)}
+
+    def change(table: str, id_: str, **changes: Any) -> None:
+        if (table, id_) not in place:
+            raise StoreDamaged(
+                f"the pass that missed {id_} of {table} is not there any more", path=RECORDS,
+                hint=RESTORE,
+            )  # fmt: skip
+        found[place[table, id_]] = replace(found[place[table, id_]], **changes)
+
     for record in records:
-        if record.kind != "accept":
-            continue
         said, at = record.content, Instant.parse(record.at).ns
-        for table, id_, gone_at in said["rows"]:
-            number = seen(where, (table, id_, Instant.parse(gone_at).ns))
-            state = "back" if found[number].state == "back" else "accepted"
-            found[number] = replace(
-                found[number], state=state, accepted_at=at, by=said["by"], reason=said["reason"]
-            )
+
+        def each(name: str, said: Mapping[str, Any] = said) -> Iterator[tuple[str, str]]:
+            return ((table, id_) for table, ids in said.get(name, {}).items() for id_ in ids)
+
+        if record.kind == "accept":
+            for table, id_, _ in said["rows"]:
+                change(table, id_, state="accepted", accepted_at=at, by=said["by"],
+                       reason=said["reason"])  # fmt: skip
+        if record.kind != "pass":
+            continue
+        for key in chain(each("back"), each("listed")):
+            change(*key, state="back", back_at=at)
+        for answer in ANSWERS:
+            for key in each(answer):
+                if key in place and found[place[key]].answer == "there":
+                    change(*key, state="back", back_at=at)  # it is of another kind now
+                place[key] = len(found)
+                found.append(Gone(*key, at, answer, answer=answer, asked_at=at))
+        for key in each("asked"):
+            change(*key, asked_at=at)
     return found
+
+
+def gone_rows(records: Iterable[Record]) -> list[Gone]:
+    """Those of ``unlisted_rows`` that were gone or refused, whatever became of that."""
+    return [row for row in unlisted_rows(records) if row.answer != "there"]
 
 
 def still_counts(accepted: Record) -> bool:
@@ -112,12 +125,13 @@ def still_counts(accepted: Record) -> bool:
     return bool(accepted.content.get("counts", True))
 
 
-def accepted_gone(
-    passes: Sequence[Record], records: Sequence[Record], table: str
-) -> dict[str, int]:
+def accepted_gone(records: Sequence[Record], table: str) -> dict[str, int]:
     """The ids of the rows that are accepted as gone and count no more, and the first publication
     of the balances that was read without each."""
-    observed = {Instant.parse(one.at).ns: one.content.get("observed", 0) for one in passes}
+    observed = {
+        Instant.parse(one.at).ns: one.content.get("observed", 0)
+        for one in records if one.kind == "pass"
+    }  # fmt: skip
     counts = {
         (id_, Instant.parse(at).ns)
         for record in records if record.kind == "accept" and still_counts(record)
@@ -125,7 +139,7 @@ def accepted_gone(
     }  # fmt: skip
     return {
         row.id: observed[row.gone_at]
-        for row in gone_rows(passes, records)
+        for row in gone_rows(records)
         if row.table == table
         and row.state == "accepted"
         and row.answer == "gone"
@@ -134,7 +148,14 @@ def accepted_gone(
 
 
 def gone_table(rows: Sequence[Gone]) -> pa.Table:
-    return exact_table(_GONE, [astuple(row) for row in rows])
+    return exact_table(_GONE, [astuple(row)[: len(_GONE)] for row in rows])
+
+
+def unlisted_table(rows: Iterable[Gone]) -> pa.Table:
+    """Those that the list still leaves out."""
+    left_out = [(row.table, row.id, row.answer, row.gone_at, row.asked_at)
+                for row in rows if row.back_at is None]  # fmt: skip
+    return exact_table(_UNLISTED, left_out)
 
 
 def gone_lines(rows: Sequence[Gone]) -> list[str]:

@@ -169,12 +169,10 @@ def _verify(store: TableStore, manifest: Manifest) -> Verification:
     problems: list[Problem] = []
     accepted: dict[str, int] = {}
     records: list[Record] = []
-    passes: list[Record] = []
     try:
         records = store.records(manifest)
-        passes = [one for one in records if one.kind == "pass"]
-        accepted = accepted_gone(passes, records, "transfers")
-        for row in gone_rows(passes, records):
+        accepted = accepted_gone(records, "transfers")
+        for row in gone_rows(records):
             if row.state == "gone":
                 found_at = f"not listed since {Instant.from_ns(row.gone_at)}"
                 problems.append(
@@ -216,7 +214,7 @@ def _verify(store: TableStore, manifest: Manifest) -> Verification:
         transfers = replace(snapshots["transfers"], accepted_gone=accepted)
         balances = snapshots["balances"] if "balances" in intact else None
         try:
-            found = _check_rows(transfers, balances, (passes, records), found)
+            found = _check_rows(transfers, balances, records, found)
         except StoreChanged:
             raise
         except (StoreError, OSError) as error:
@@ -330,14 +328,14 @@ def _key_text(key: Mapping[str, Any]) -> str:
 def _check_rows(
     transfers: Snapshot,
     balances: Snapshot | None,
-    evidence: tuple[list[Record], list[Record]],
+    records: list[Record],
     found: Verification,
 ) -> Verification:
     """``found``, and what is wrong within the transfers, and between them and the balances."""
     problems = list(_broken_rows(transfers))
     if balances is None:
         return replace(found, problems=tuple(problems))
-    accounts = with_evidence(read_accounts(transfers, balances), transfers, *evidence)
+    accounts = with_evidence(read_accounts(transfers, balances), transfers, records)
     try:
         judgement = judge_accounts(accounts)
     except OverflowError as error:

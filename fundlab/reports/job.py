@@ -300,8 +300,11 @@ def sources(
 def last_news(store: TableStore) -> int:
     """When the figures changed last, in nanoseconds: by a publication, a row that the service lists
     no more or again, or one accepted as gone. Raises ``StoreError`` if never."""
-    found = [one for one in store.passes() if {"gone", "back"} & {*one.content}]
-    found += [one for one in store.records() if one.kind == "accept"]
+    found = [
+        one
+        for one in store.records()
+        if one.kind == "accept" or (one.kind == "pass" and {"gone", "back"} & {*one.content})
+    ]
     return max([last_publication(store), *(Instant.parse(one.at).ns for one in found)])
 
 

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -51,17 +52,18 @@ from fundlab.base.threads import gathered
 from fundlab.base.values import Instant, moment_ns
 from fundlab.client.arguments import connected
 from fundlab.client.pages import warn_of_filters, whole_number
-from fundlab.evidence.quarantine import SetAside, Unlisted, set_aside_rows, unlisted_rows
+from fundlab.evidence.quarantine import SetAside, set_aside_rows
 from fundlab.evidence.vanished_rows import (
+    ANSWERS,
     SWEEP_EVERY_NS,
     Gone,
     control_changes,
     control_known,
     control_lines,
     control_of,
-    gone_rows,
     sweep_windows,
     unlisted,
+    unlisted_rows,
 )
 from fundlab.models import FINAL_STATUSES, OPERATIONS
 from fundlab.store import compaction, disk
@@ -242,13 +244,13 @@ def sync(
                 f"{store.path} holds the data of {held}, not of {asked}; use another store (a "
                 "sandbox started anew is another service, too)"
             )
-        passes = store.passes()
+        records = store.records()
         run = _Run(
-            store, client, service, workers, progress, clock, passes, gone_rows(passes, ()),
-            {name: Unread({row.key: row for row in set_aside_rows(passes, store.records())
+            store, client, service, workers, progress, clock, records,
+            {name: Unread({row.key: row for row in set_aside_rows(records)
                            if (row.table, row.state != "read") == (name, True)})
              for name in TABLES},
-            unlisted_rows(passes),
+            [row for row in unlisted_rows(records) if row.back_at is None],
         )  # fmt: skip
         try:
             for name in chosen:
@@ -319,10 +321,9 @@ class _Run:
     workers: int
     progress: bool | None
     clock: Callable[[], int]
-    passes: Sequence[Record] = ()
-    gone: Sequence[Gone] = ()
-    unread: Mapping[str, Unread] = field(default_factory=dict)
-    unlisted: Mapping[tuple[str, str], Unlisted] = field(default_factory=dict)
+    records: Sequence[Record]
+    unread: Mapping[str, Unread]
+    unlisted: Sequence[Gone]
     fetches: dict[str, _Fetch] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
     observed: pa.Table | None = None
@@ -357,9 +358,7 @@ class _Run:
                 for name in ("created", "updated")
                 if name in known
             },
-            frozenset(row.id for row in self.gone if row.table == name and row.back_at is None),
-            {id_: row for (table, id_), row in self.unlisted.items() if table == name},
-            self.unread[name],
+            {row.id: row for row in self.unlisted if row.table == name}, self.unread[name],
         )  # fmt: skip
         with progress_bar(desc=name, enabled=self.progress) as bar:
 
@@ -380,7 +379,7 @@ class _Run:
                     one.changes(keep)  # what moved since the run that died
                 if newest is not None:
                     self.notes += one.look_from_the_other_end(newest, keep)
-            if one.passed and (one.gone_before or one.unlisted):
+            if one.passed and one.unlisted:
                 for rows in stage.read(["id"]):
                     one.listed(rows.column("id"))
             if one.passed and snapshot.files:
@@ -481,7 +480,7 @@ class _Run:
                  "refused by the service (403), kept as last seen": one.answers["refused"],
                  "sent twice in a page, with other members each time": sorted(one.contradicted)},
             )  # fmt: skip
-            before = control_known(self.passes, name)
+            before = control_known(self.records, name)
             if not (gone or one.back or (one.passed and (one.published or not before))):
                 continue
             without = one.gone_before.union(gone) - one.back
@@ -687,11 +686,10 @@ class _Fetch:
     ``updated``. ``seen`` are the newest rows that came, ``undated``: some lack ``updated_at``;
     ``ahead``: some are of the future; ``left_out``: the ids that were shown before all rows were
     asked for, and came only when they were asked for by name.
-    ``passed``: all rows were asked for. ``gone_before`` are the ids that the service has no more or
-    refuses, ``unlisted`` what it said of each that its list leaves out, ``unread`` the rows that
-    could not be read. What is found now: ``answers`` for rows that are unlisted, those ``back`` and
-    ``no_longer_unlisted``, those ``asked`` again with the same answer; rows that are ``invalid``,
-    and those that are ``readable`` again; ids ``contradicted`` within a page.
+    ``passed``: all rows were asked for. ``unlisted`` are the rows that its list left out before,
+    and what the service said of each, ``unread`` those that could not be read. What is found now:
+    ``answers`` for rows that are unlisted, those ``back`` and ``no_longer_unlisted``, those
+    ``asked`` again with the same answer; ids ``contradicted`` within a page.
     """
 
     client: Client
@@ -701,12 +699,9 @@ class _Fetch:
     latest: int
     since: int | None
     marks: dict[str, Watermark]
-    gone_before: frozenset[str]
-    unlisted: Mapping[str, Unlisted] = field(default_factory=dict)
-    unread: Unread = field(default_factory=lambda: Unread({}))
-    answers: dict[str, list[str]] = field(
-        default_factory=lambda: {"there": [], "refused": [], "gone": []}
-    )
+    unlisted: Mapping[str, Gone]
+    unread: Unread
+    answers: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in ANSWERS})
     asked: list[str] = field(default_factory=list)
     back: set[str] = field(default_factory=set)
     no_longer_unlisted: set[str] = field(default_factory=set)
@@ -721,6 +716,11 @@ class _Fetch:
     ahead: bool = False
     ignored: set[str] = field(default_factory=set)
     unchecked: set[str] = field(default_factory=set)
+
+    @cached_property
+    def gone_before(self) -> set[str]:
+        """The ids that the service had no more, or refused."""
+        return {row.id for row in self.unlisted.values() if row.answer != "there"}
 
     def changes(self, keep: Keep) -> None:
         """The rows that may have changed since the last fetch, in the cheapest way that the
@@ -817,8 +817,7 @@ class _Fetch:
         way: a page that was left out, a pass that was cut or a row that moved between pages is no
         proof. What neither a list of the ids nor the service, asked for each, has is ``gone``."""
         table, moment = self.snapshot.table, self.snapshot.table.moment
-        remembered = [*self.gone_before, *self.unlisted, *self.unread.ids]
-        known = pa.array(remembered, pa.string())
+        known = pa.array([*self.unlisted, *self.unread.ids], pa.string())
         missed = missed.filter(pc.invert(pc.is_in(missed.column("id"), value_set=known)))
         if not missed.num_rows:
             return
@@ -944,7 +943,7 @@ class _Fetch:
 
     def listed(self, ids: pa.Array) -> None:
         """Take note of rows that the list has again."""
-        came = self.gone_before.union(self.unlisted).intersection(ids.to_pylist())
+        came = {*self.unlisted}.intersection(ids.to_pylist())
         self.back |= came & self.gone_before
         self.no_longer_unlisted |= came - self.gone_before
 
