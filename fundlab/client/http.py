@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import SplitResult, unquote_plus, urlsplit
@@ -428,7 +429,8 @@ def pool_of(
             raise LocationValueError
         user, password = get_auth_from_url(proxy)
         if proxy.lower().startswith("socks"):
-            import socks  # type: ignore[import-untyped] # noqa: F401 - or urllib3 warns of its lack
+            if find_spec("socks") is None:  # of which urllib3 only warns
+                raise ImportError
             from urllib3.contrib.socks import SOCKSProxyManager
 
             manager = SOCKSProxyManager(proxy, user or None, password or None, **kept)
