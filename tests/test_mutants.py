@@ -1,0 +1,80 @@
+"""The tool that plants faults: what it plants, and that it tells who notices."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests import mutants
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    path = tmp_path / "due_fees.py"
+    path.write_text(
+        textwrap.dedent(
+            """
+            def due(amount: int, limit: int = 10) -> int:
+                '''What is above the limit, 3 at most.'''
+                if amount < limit and not False:
+                    raise ValueError("é < 1")
+                print(amount)
+                return min(amount - limit, 3)
+            """
+        ),
+        encoding="utf-8",
+    )
+    return path
+
+
+def test_every_kind_of_fault_is_planted_and_only_in_code(module: Path) -> None:
+    found = {(one.line, one.before, one.after) for one in mutants.mutants(module)}
+    assert found == {
+        (2, "10", "11"),
+        (4, "amount < limit", "(amount <= limit)"),
+        (4, "amount < limit and not False", "(amount < limit or not False)"),
+        (4, "not False", "(False)"),
+        (4, "False", "True"),
+        (5, 'raise ValueError("é < 1")', "pass"),
+        (6, "print(amount)", "pass"),
+        (7, "return min(amount - limit, 3)", "return None"),
+        (7, "min", "max"),
+        (7, "amount - limit", "(amount + limit)"),
+        (7, "3", "4"),
+    }
+
+
+def test_each_is_one_change_of_a_module_that_still_parses(module: Path) -> None:
+    whole = module.read_bytes()
+    for one in mutants.mutants(module):
+        ast.parse(one.applied())
+        assert one.applied() != whole
+        assert one.applied()[: one.start] == whole[: one.start]
+        assert one.applied().endswith(whole[one.end :])
+
+
+@pytest.mark.thorough
+def test_a_test_that_looks_at_the_bound_notices_and_one_that_does_not_does_not(
+    module: Path, tmp_path: Path
+) -> None:
+    test = tmp_path / "test_due.py"
+    (bound,) = (one for one in mutants.mutants(module) if one.after == "(amount <= limit)")
+    for amount, noticed in ((10, True), (12, False)):
+        test.write_text(f"from due_fees import due\n\ndef test_due():\n    due({amount})\n")
+        assert mutants.survives(bound, [str(test)], tmp_path) is not noticed
+    assert module.read_text(encoding="utf-8").count("amount < limit") == 1
+
+
+def test_a_reason_holds_for_a_line_as_it_is(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    accepted = module.with_name("accepted.txt")
+    accepted.write_text("# why\ndue_fees.py | print(amount) | pass | nobody reads it\n")
+    monkeypatch.setattr(mutants, "ACCEPTED", accepted)
+    (call,) = (one for one in mutants.mutants(module) if one.before == "print(amount)")
+    assert (call.path, call.text, call.after) in mutants.accepted()
+    module.write_text(module.read_text("utf-8").replace("print(amount)", "print( amount)"), "utf-8")
+    (changed,) = (one for one in mutants.mutants(module) if one.before == "print( amount)")
+    assert (changed.path, changed.text, changed.after) not in mutants.accepted()
