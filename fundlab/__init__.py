@@ -13,7 +13,7 @@ Examples throughout know ``pd`` and ``fl``, a ``sandbox`` with its ``client``, a
 from it, a ``folder``, and the five ``transfers`` of :mod:`fundlab.analysis`.
 
 The rooms, from the top down. Each imports what its line names, all of it further down, and what it
-needs of the last seven; no two modules import each other, be it by way of others::
+needs of the last six; no two modules import each other, be it by way of others::
 
     cli        each command: parse, call, print          [all below]
     docs       the documentation as a site               [client]
@@ -29,11 +29,11 @@ needs of the last seven; no two modules import each other, be it by way of other
     sync       service to store, service to frames       [evidence store client]
     evidence   what is kept about a store; its verdict   [store]
     store      tables as files, here or elsewhere        []
+    mirror     a deployment recorded and compared        [sandbox client]
     sandbox    the service itself, to try things on      [client]
     client     operations, calls, transport, pages       []
 
-    transfers  what a transfer means                     [tables models]
-    tables     models to schemas, answers to frames      [models decimals base]
+    tables     models to frames; what a transfer means   [models decimals base]
     models     resources and requests of the interface   [display settings base]
     display    one card and one table for each surface   [settings decimals base]
     settings   environment, profiles, secrets, labels    [base]

@@ -47,7 +47,7 @@ from fundlab.analysis.streaming import stream_running, write_stream
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
 from fundlab.store.snapshot import steadily
-from fundlab.transfers import Basis, View, has_right_total
+from fundlab.tables.transfers import Basis, View, has_right_total
 
 if TYPE_CHECKING:
     from fundlab.evidence.table_store import TableStore

@@ -45,7 +45,16 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, UnmappedWarning, number_of
 from fundlab.models import INTERNAL_TYPES
 from fundlab.tables.expand import member
-from fundlab.transfers import Basis, Rows, View, change, counts, is_half, moved_asset, placed_at
+from fundlab.tables.transfers import (
+    Basis,
+    Rows,
+    View,
+    change,
+    counts,
+    is_half,
+    moved_asset,
+    placed_at,
+)
 
 __all__ = ["Accounts", "entries"]
 

@@ -19,7 +19,7 @@ from typing import Final
 from fundlab.base.exact import EXACT
 from fundlab.base.values import Instant, plain_text
 from fundlab.models import INTERNAL_TYPES
-from fundlab.transfers import change_of, direction_of_type, right_total_of
+from fundlab.tables.transfers import change_of, direction_of_type, right_total_of
 
 CAUSES: Final = (
     "not_reported",  # the service was not asked about a balance that transfers made

@@ -23,7 +23,7 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.base.errors import AnalysisError
-from fundlab.transfers import (
+from fundlab.tables.transfers import (
     AMOUNTS,
     LINKS,
     TEXTS,

@@ -25,7 +25,7 @@ from fundlab.evidence.verdict import judge_accounts
 from fundlab.models import COMPLETED
 from fundlab.store.snapshot import steadily
 from fundlab.tables import to_frame
-from fundlab.transfers import LINES, SETTLED_AT, Basis, Rows, change, line, moved_asset
+from fundlab.tables.transfers import LINES, SETTLED_AT, Basis, Rows, change, line, moved_asset
 
 if TYPE_CHECKING:
     from fundlab.evidence.table_store import TableStore

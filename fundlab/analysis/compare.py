@@ -32,7 +32,7 @@ from fundlab.analysis.engines import (
 )
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.evidence.observations import exact_table
-from fundlab.transfers import Rows
+from fundlab.tables.transfers import Rows
 
 REPORTED: Final = Wanted(
     "reported",

@@ -1,7 +1,7 @@
 """What every analysis of transfers begins with: the columns it needs, the rows that count and
 their signed change, and a refusal that names the rows where one cannot be counted.
 
-What counts, for which asset and by how much is said in :mod:`fundlab.transfers`.
+What counts, for which asset and by how much is said in :mod:`fundlab.tables.transfers`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fundlab.analysis.engines import (
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, shorten
 from fundlab.models import DIRECTIONS, STATUSES
-from fundlab.transfers import (
+from fundlab.tables.transfers import (
     MOMENTS,
     SETTLED_AT,
     Basis,

@@ -39,7 +39,7 @@ from fundlab.base.values import overflow
 from fundlab.decimals import types_mapper
 from fundlab.store.duck import shared_connection
 from fundlab.store.scan import is_connect, send_to_spark
-from fundlab.transfers import SETTLED_AT
+from fundlab.tables.transfers import SETTLED_AT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

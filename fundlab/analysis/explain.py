@@ -52,7 +52,7 @@ from fundlab.analysis.engines import (
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.evidence.observations import exact_table
 from fundlab.models import Direction
-from fundlab.transfers import (
+from fundlab.tables.transfers import (
     Rows,
     change,
     counts,

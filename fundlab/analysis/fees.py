@@ -1,6 +1,6 @@
 """What transfers cost: summed, in basis points, quoted against charged, and if batched.
 
-How a fee enters the total of a transfer, and with which sign, stands in `fundlab.transfers`.
+How a fee enters the total of a transfer, and with which sign, stands in `fundlab.tables.transfers`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, MixedAssetsWarning, ServiceError
 from fundlab.base.exact import EXACT, MAX_INTEGER_DIGITS
 from fundlab.models import TransferType
-from fundlab.transfers import MOMENTS, Basis, Rows, moved_asset
+from fundlab.tables.transfers import MOMENTS, Basis, Rows, moved_asset
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
 

@@ -36,7 +36,7 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
 from fundlab.base.values import moment_ns
 from fundlab.models import COMPLETED, TransferType
-from fundlab.transfers import SETTLED_AT, Basis, Rows, inflow, is_half, moved_asset, outflow
+from fundlab.tables.transfers import SETTLED_AT, Basis, Rows, inflow, is_half, moved_asset, outflow
 
 __all__ = [
     "ageing",

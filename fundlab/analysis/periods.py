@@ -20,7 +20,7 @@ import pyarrow as pa
 from fundlab.analysis.engines import Workbench
 from fundlab.base.errors import AnalysisError, shorten
 from fundlab.base.values import moment_ns
-from fundlab.transfers import Rows
+from fundlab.tables.transfers import Rows
 
 Moment = str | datetime
 DAY: Final = 86_400_000_000_000

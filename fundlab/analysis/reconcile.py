@@ -17,7 +17,7 @@ from fundlab.analysis.explore import explore
 from fundlab.analysis.periods import period_bounds
 from fundlab.base.paths import opened
 from fundlab.evidence.verdict import Judgement, judge_accounts
-from fundlab.transfers import MOMENTS, Basis, placed_at
+from fundlab.tables.transfers import MOMENTS, Basis, placed_at
 
 if TYPE_CHECKING:
     from fundlab.evidence.table_store import TableStore

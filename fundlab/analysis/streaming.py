@@ -25,7 +25,7 @@ from fundlab.decimals import groups, int128
 from fundlab.models import DIRECTIONS, STATUSES
 from fundlab.store.parts import PartReader
 from fundlab.store.snapshot import Snapshot, keep
-from fundlab.transfers import View, does_count, is_taken, moved_asset_in
+from fundlab.tables.transfers import View, does_count, is_taken, moved_asset_in
 
 _Ints = npt.NDArray[np.int64]
 CODED: Final = pa.dictionary(pa.int32(), TEXT_TYPE)

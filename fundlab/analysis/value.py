@@ -34,7 +34,7 @@ from fundlab.analysis.periods import with_period
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, first_line, shorten
 from fundlab.base.values import moment_ns, overflow
-from fundlab.transfers import moved_asset
+from fundlab.tables.transfers import moved_asset
 
 __all__ = ["of", "totals"]
 

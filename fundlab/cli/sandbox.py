@@ -175,7 +175,7 @@ def record(
     import signal
     from threading import Event
 
-    from fundlab.sandbox.recording import recording
+    from fundlab.mirror.recording import recording
 
     ended = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -204,7 +204,7 @@ def mirror(
     from fundlab import sandbox
 
     sandbox.serve  # noqa: B018 - which names the extra where it is not installed
-    from fundlab.sandbox.mirror import COSMETIC, accepted_places, differences_of, lines_of
+    from fundlab.mirror.comparison import COSMETIC, accepted_places, differences_of, lines_of
 
     places = accepted_places(accepted) if accepted is not None else {}
     differences = differences_of(file)

@@ -26,7 +26,7 @@ from fundlab.store.settlement_times import (
 from fundlab.store.snapshot import Snapshot
 from fundlab.tables.frames import to_frame
 from fundlab.tables.schema import INSTANT_TYPE
-from fundlab.transfers import Basis
+from fundlab.tables.transfers import Basis
 
 if TYPE_CHECKING:
     import pandas as pd

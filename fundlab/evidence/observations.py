@@ -36,7 +36,7 @@ from fundlab.base.values import Instant, overflow, plain_text
 from fundlab.store.parts import FROM, TO
 from fundlab.store.snapshot import Snapshot, read_versions
 from fundlab.tables.schema import INSTANT_TYPE
-from fundlab.transfers import change, counts, moved_asset
+from fundlab.tables.transfers import change, counts, moved_asset
 
 MAX_EXPLAINED: Final = 20
 """Breaks whose cause is looked for, in one pass over the transfers for all of them."""

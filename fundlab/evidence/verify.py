@@ -48,7 +48,7 @@ from fundlab.store.parts import (
 from fundlab.store.records import RECORDS, Record
 from fundlab.store.snapshot import Snapshot, keep, read_current, steadily
 from fundlab.tables.schema import TABLES
-from fundlab.transfers import RULED, TIMES, VIOLATION, violations
+from fundlab.tables.transfers import RULED, TIMES, VIOLATION, violations
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -37,7 +37,7 @@ from fundlab.payments.approvals import make_request
 from fundlab.payments.identity import WITHDRAWAL
 from fundlab.settings.labels import UUID
 from fundlab.tables.schema import TABLES
-from fundlab.transfers import Basis
+from fundlab.tables.transfers import Basis
 
 MOST_ROWS: Final = 200
 SKILL: Final = Path(fundlab.__file__).parent / "docs/source/guides/for-assistants.md"

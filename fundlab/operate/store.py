@@ -40,7 +40,7 @@ from fundlab.store.remote import StorePath, locate
 from fundlab.store.snapshot import steadily
 from fundlab.sync.run import SyncResult, sync
 from fundlab.tables.schema import TABLES
-from fundlab.transfers import Basis
+from fundlab.tables.transfers import Basis
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,7 +35,7 @@ from fundlab.exports.ledgers import WRITERS, Books, Format
 from fundlab.settings.labels import names_given
 from fundlab.store.duck import own_connection
 from fundlab.store.scan import queries
-from fundlab.transfers import Basis, Rows, change, counts, moved_asset, placed_at
+from fundlab.tables.transfers import Basis, Rows, change, counts, moved_asset, placed_at
 
 if TYPE_CHECKING:
     import duckdb

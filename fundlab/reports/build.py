@@ -35,7 +35,7 @@ from fundlab.reports.inputs import (
 from fundlab.reports.sections import SECTIONS, Material
 from fundlab.settings.labels import labels
 from fundlab.tables import TABLES, to_frame
-from fundlab.transfers import SETTLED_AT, Basis
+from fundlab.tables.transfers import SETTLED_AT, Basis
 
 _FREQUENCIES: Final = ((45, "D"), (180, "W"), (1900, "MS"), (10**9, "QS"))
 

@@ -23,7 +23,7 @@ from fundlab.reports.job import last_publication
 from fundlab.settings.labels import names_given
 from fundlab.store.records import check_texts
 from fundlab.store.scan import queries
-from fundlab.transfers import MOMENTS, Basis
+from fundlab.tables.transfers import MOMENTS, Basis
 
 _SHOWN: Final = 20
 OPEN_ITEM: Final = (

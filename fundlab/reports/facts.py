@@ -19,7 +19,7 @@ from fundlab.base.errors import printable, with_likely
 from fundlab.display import Card, Row, Shown, Tone
 from fundlab.evidence.verdict import Judgement
 from fundlab.payments.reconciliation import Reconciliation as Payments
-from fundlab.transfers import Basis
+from fundlab.tables.transfers import Basis
 
 _COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "matplotlib")
 

@@ -38,7 +38,7 @@ from fundlab.reports.inputs import (
 from fundlab.settings.labels import shorten_id
 from fundlab.settings.secret import mask_number
 from fundlab.tables import TABLES, to_frame
-from fundlab.transfers import LINES, VIOLATION, Basis
+from fundlab.tables.transfers import LINES, VIOLATION, Basis
 
 OTHER_PROFILES: Final = "Other profiles"
 _NOTABLE: Final = r"(failed|rejected|required|denied|disabled|suspend|expired|deprecated|returned)"

@@ -18,7 +18,7 @@ from fundlab.models import COMPLETED, INTERNAL_TYPES
 from fundlab.store.duck import own_connection
 from fundlab.tables import find_table, to_arrow
 from fundlab.tables.schema import INSTANT_TYPE
-from fundlab.transfers import SETTLED_AT, Basis, placed_at
+from fundlab.tables.transfers import SETTLED_AT, Basis, placed_at
 
 Relation = duckdb.DuckDBPyRelation
 

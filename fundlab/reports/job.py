@@ -39,7 +39,7 @@ from fundlab.settings.labels import names_given
 from fundlab.store.duck import own_connection
 from fundlab.store.scan import queries
 from fundlab.tables import TABLES
-from fundlab.transfers import MOMENTS, Basis
+from fundlab.tables.transfers import MOMENTS, Basis
 
 Moment = str | datetime
 

@@ -52,7 +52,7 @@ from fundlab.reports.page_tables import (
     words,
     worth,
 )
-from fundlab.transfers import Basis
+from fundlab.tables.transfers import Basis
 
 CALENDAR_DAYS: Final = 371
 _PERIODS: Final = {"D": "Day", "W": "Week to", "MS": "Month", "QS": "Quarter from"}

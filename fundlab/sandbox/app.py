@@ -42,8 +42,8 @@ from fundlab.sandbox.reading import (
     read_json_object,
     refusal_of,
 )
-from fundlab.sandbox.recording import Replay
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, TokenRefusal, invalid, phrase
+from fundlab.sandbox.replay import Replay
 
 MAX_FORM_FIELDS: Final = 20
 PAGE_END: Final = b'],"next_page_cursor":'

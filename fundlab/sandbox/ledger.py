@@ -51,7 +51,7 @@ def trading(profile_id: str) -> str:
 
 def total_of(direction: str, amount: int, fee: int) -> int:
     """By how much a transfer changes the balance, unsigned (§2.4). A test holds it to the same of
-    ``fundlab.transfers``, which brings Arrow along: too long a start for a sandbox."""
+    ``fundlab.tables.transfers``, which brings Arrow along: too long a start for a sandbox."""
     return amount - fee if direction == "CREDIT" else amount + fee
 
 

@@ -27,7 +27,7 @@ from fundlab.sandbox.credentials import Wanted
 from fundlab.sandbox.database import ACCESS_TABLES, INDEXES, SCHEMA, SCHEMA_VERSION, Database
 from fundlab.sandbox.faults import Faults
 from fundlab.sandbox.log import Logged, RequestLog
-from fundlab.sandbox.recording import Replay
+from fundlab.sandbox.replay import Replay
 from fundlab.sandbox.seed_customers import seed_people
 from fundlab.sandbox.world import World, seeded_uuid
 

@@ -37,7 +37,7 @@ from fundlab.sandbox.credentials import Wanted, read_credentials, wanted
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
 from fundlab.sandbox.lifecycle import Options, check_whole, made_with, open_service, scope_names
-from fundlab.sandbox.recording import Replay, read_recording
+from fundlab.sandbox.replay import Replay, read_recording
 from fundlab.settings.secret import Secret
 from fundlab.settings.settings import ENVIRONMENT_PREFIX, SettingKeywords, is_loopback
 
@@ -112,7 +112,7 @@ def serve(
     `fundlab.sandbox.behaviour`.
 
     ``load`` is a saved state to begin with (``sandbox.control.save()``). With ``replay``, a
-    recording (`fundlab.sandbox.recording`), it answers what was recorded, and nothing else: to the
+    recording (`fundlab.sandbox.replay`), it answers what was recorded, and nothing else: to the
     same method, path, query and body, but for members of a body in ``replay_ignoring``.
 
     With ``allow_remote`` other machines reach it, and the control interface takes only requests

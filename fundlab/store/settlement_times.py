@@ -18,7 +18,7 @@ from fundlab.store.parts import FROM, TO
 from fundlab.store.snapshot import Snapshot, read_versions
 from fundlab.tables.expand import member
 from fundlab.tables.schema import INSTANT_TYPE
-from fundlab.transfers import SETTLED_AT, SETTLED_FROM, says_completed
+from fundlab.tables.transfers import SETTLED_AT, SETTLED_FROM, says_completed
 
 PLACE: Final = "_place"
 """Of a row: the number of its file among those of the snapshot, times 2^40, and its position."""

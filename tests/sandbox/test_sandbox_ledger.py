@@ -40,7 +40,7 @@ from fundlab.sandbox.ledger import (
 )
 from fundlab.sandbox.refusals import Refusal
 from fundlab.sandbox.world import World
-from fundlab.transfers import right_total_of
+from fundlab.tables.transfers import right_total_of
 
 EXACT = Context(prec=60)
 

@@ -20,10 +20,11 @@ from scripted import answer, running
 
 import fundlab as fl
 from fundlab.base.errors import SandboxError
+from fundlab.mirror.comparison import Difference, differences_of
+from fundlab.mirror.recording import recording
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.app import own_document
-from fundlab.sandbox.mirror import Difference, differences_of
-from fundlab.sandbox.recording import read_recording, recording
+from fundlab.sandbox.replay import read_recording
 
 
 @pytest.fixture(scope="module")

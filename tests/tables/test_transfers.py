@@ -1,4 +1,4 @@
-"""``fundlab.transfers``: one set of rules, the same in ``verify`` and ``checks.invariants``."""
+"""What a transfer means: one set of rules, the same in ``verify`` and ``checks.invariants``."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 
 import fundlab as fl
 from fundlab import Store
-from fundlab import transfers as meaning
 from fundlab.base.errors import AnalysisError
 from fundlab.base.exact import EXACT
 from fundlab.models import Direction, TransferType
 from fundlab.reports import read_report
+from fundlab.tables import transfers as meaning
 
 Row = dict[str, Any]
 MONEY = pa.decimal128(38, 18)

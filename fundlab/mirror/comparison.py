@@ -15,10 +15,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fundlab.base.errors import SandboxError
+from fundlab.mirror.mutations import taken
 from fundlab.models import OPERATIONS
 from fundlab.sandbox.app import own_document
-from fundlab.sandbox.mutations import taken
-from fundlab.sandbox.recording import operation_at, read_recording
+from fundlab.sandbox.replay import read_recording
 
 _NAMED: Final = re.compile(r"\{[^}]*\}")
 _YAML: Final = re.compile(r"^openapi\s*:", re.MULTILINE)
@@ -147,7 +147,7 @@ def _of_yaml(path: Path, text: str) -> Any:
 
 def _of_recording(own: Mapping[str, Any], path: Path) -> Iterator[Difference]:
     for exchange in read_recording(path):
-        name = operation_at(exchange.method, exchange.path)
+        name = _operation_at(exchange.method, exchange.path)
         if name is None:
             label = f"{exchange.method} {exchange.path}"
             yield Difference(
@@ -202,6 +202,19 @@ def _unlike(
 def _type(value: Any) -> str:
     names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
     return names.get(type(value), "null" if value is None else "number")
+
+
+def _operation_at(method: str, path: str) -> str | None:
+    """The operation of the interface that a request is for."""
+    steps = path.strip("/").split("/")
+    for name, operation in OPERATIONS.items():
+        named = operation.path.strip("/").split("/")
+        fits = len(named) == len(steps) and all(
+            own.startswith("{") or own == step for own, step in zip(named, steps, strict=True)
+        )
+        if operation.method == method and fits:
+            return name
+    return None
 
 
 # ---------------------------------------------------------------------------- a document

@@ -1,0 +1,1 @@
+"""Where a deployment and the sandbox part: its answers recorded, its document compared."""
