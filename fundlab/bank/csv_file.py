@@ -7,13 +7,14 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
-from fundlab.bank.model import Entry, Page, file_text
+from fundlab.bank.model import Entry, Page, file_text, joined
 from fundlab.base.errors import AnalysisError, shorten, with_likely
 from fundlab.base.exact import EXACT
 
@@ -21,8 +22,9 @@ CSV_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "booked_on": (
         "date", "booking date", "booked on", "posted", "posting date", "posted date",
         "transaction date", "buchungstag", "buchungsdatum", "buchung", "datum", "date opération",
-        "date operation", "fecha", "data", "rentedatum", "transactiedatum", "bokföringsdag",
-        "bokføringsdato", "kirjauspäivä", "value date", "started date", "completed date",
+        "date operation", "fecha", "data", "rentedatum", "transactiedatum", "date processed",
+        "created", "completed", "bokföringsdag", "bokføringsdato", "kirjauspäivä", "value date",
+        "started date", "completed date",
     ),
     "amount": (
         "amount", "value", "betrag", "umsatz", "betrag (eur)", "betrag (€)", "bedrag",
@@ -53,15 +55,16 @@ CSV_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "valued_on": ("value date", "valued on", "valuta", "wertstellung", "valutadatum",
                   "date valeur"),
-    "balance": ("balance", "running balance", "balance after", "saldo", "kontostand", "solde",
-                "saldo na mutatie"),
+    "balance": ("balance", "running balance", "running bal.", "balance after", "saldo na trn",
+                "saldo", "kontostand", "solde", "saldo na mutatie"),
     "counterparty": ("counterparty", "payee", "beneficiary", "empfänger", "auftraggeber/empfänger",
                      "beguenstigter/zahlungspflichtiger", "naam / omschrijving",
                      "naam tegenpartij"),
     "own_ref": ("customer reference", "own reference", "kundenreferenz",
                 "kundenreferenz (end-to-end)"),
     "charges": ("charges",),
-    "account": ("account", "account number", "iban", "auftragskonto", "rekening"),
+    "account": ("account", "account number", "iban", "auftragskonto", "rekening", "iban/bban"),
+    "status": ("status", "state", "info", "buchungsstatus", "transaction status"),
 }  # fmt: skip
 """What a column can be, and the names it is known by."""
 WORDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -71,87 +74,171 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
             "outflow", "sent", "soll", "s", "lastschrift", "af", "-", "minus", "débit", "cargo"),
 }  # fmt: skip
 """Which way the money went, in a column of words."""
+STATUS: Final[Mapping[str, tuple[str, ...]]] = {
+    "booked": ("booked", "posted", "cleared", "settled", "complete", "completed", "success", "sent",
+               "gebucht", "umsatz gebucht", "geboekt", "comptabilisé"),
+    "pending": ("pending", "processing", "scheduled", "reserved", "declined", "failed", "reverted",
+                "cancelled", "canceled", "vorgemerkt", "umsatz vorgemerkt", "in behandeling"),
+}  # fmt: skip
+"""Whether a line is booked; another one is none, as it may never be."""
 _MONEY: Final = ("amount", "credit", "debit", "balance", "charges")
 _MOST_PREAMBLE: Final = 40
 _GROUPED: Final = {".": ",", ",": "."}
+_CURRENCY: Final = re.compile(r"(.+?)[ _]*[\[(]?\b([A-Z]{3})[\])]?")
+"""As in ``Amount (SGD)``."""
+_WITH_NAMES: Final = ("%d %b %Y", "%d-%b-%Y", "%d %b %y", "%d-%b-%y", "%b %d, %Y", "%d %B %Y")
 
 
-def read_csv(
-    content: bytes,
-    columns: Mapping[str, str] | None = None,
-    dates: str | None = None,
-    decimal: str | None = None,
-    words: Mapping[str, Sequence[str]] | None = None,
-    encoding: str | None = None,
-) -> list[Page]:
-    """``words`` are those of the direction column, beside ``WORDS``: by ``in`` and ``out``."""
+def read_csv(content: bytes, habits: Mapping[str, Any]) -> list[Page]:
+    """``habits`` are the arguments of ``read`` and the keys of a profile."""
+    columns: Mapping[str, str] = habits.get("columns") or {}
+    words: Mapping[str, Sequence[str]] = habits.get("words") or {}
+    decimal = habits.get("decimal")
     if decimal not in (None, ".", ","):
         raise AnalysisError(f"decimal={decimal!r} is not one of '.', ','")
-    for given in columns or {}:
+    for given in columns:
         if given not in CSV_COLUMNS:
             raise AnalysisError(
                 f"columns: unknown {with_likely(given, CSV_COLUMNS)}; known are "
                 f"{', '.join(CSV_COLUMNS)}"
             )
-    text = file_text(content, encoding)
+    text = file_text(content, habits.get("encoding"))
     if "\0" in text:
         raise ValueError("it holds bytes that no text has")
-    header, rows = _table_of(text, columns or {})
-    names = [name.strip().lower() for name in header]
-    chosen = {
-        field: next((name for name in common if name in names), None)
-        for field, common in CSV_COLUMNS.items()
-    }
-    chosen |= {field: name.strip().lower() for field, name in (columns or {}).items()}
-    twice = [name for name in chosen.values() if name and names.count(name) > 1]
-    if twice:
-        raise ValueError(f"the header has more than one column {twice[0]!r}")
-    place = {field: names.index(name) for field, name in chosen.items() if name is not None}
+    header, rows = table_of(text, columns, habits.get("skip") or 0)
+    place, asset = places(header, rows, columns)
 
     def column(*fields: str) -> Iterator[str]:
         of = [place[field] for field in fields if field in place]
         return (values[n].strip() for _, values in rows for n in of if values[n].strip())
 
-    form = dates or _date_form(column("booked_on", "valued_on"))
-    sign = decimal or _decimal_sign(column(*_MONEY))
+    form = habits.get("dates") or date_form(column("booked_on", "valued_on"))
+    sign = decimal or decimal_sign(column(*_MONEY))
     page = Page("statement", 1)
-    for number, values in rows:
+    taken: list[tuple[int, list[str]]] = []
+    ends: list[tuple[bool, Decimal]] = []
+    status = _status(rows, place.get("status"), words, is_given="status" in columns)
+    for (number, values), is_booked in zip(rows, status, strict=True):
         try:
             row = {field: values[n].strip() for field, n in place.items()}
-            entry = _entry(row, number, form, sign)
+            amounts = {name: _amount(row[name], sign) for name in _MONEY if row.get(name)}
+            if {*amounts} == {"balance"} and number in (rows[0][0], rows[-1][0]):
+                # A line that only says with which balance the file begins or ends.
+                ends.append((number == rows[0][0], amounts["balance"]))
+                continue
+            if not amounts and not row.get("booked_on") and row.get("memo") and page.entries:
+                # The text of the line before goes on.
+                last = page.entries[-1]
+                page.entries[-1] = replace(last, memo=joined(last.memo, row["memo"]))
+                continue
+            entry = _entry(row, amounts, number, form)
         except (ValueError, InvalidOperation) as error:
             raise ValueError(f"line {number}: {shorten(values)}: {error}") from error
         account = row.get("account") or None
-        if page.entries and account != page.account:
+        if taken and account != page.account:
             raise ValueError(f"line {number}: more than one account; give a file for each")
         page.account = account
-        page.entries.append(entry)
+        if is_booked:
+            page.entries.append(entry)
+            taken.append((number, values))
+        else:
+            page.unbooked.append(entry.amount)
     if "amount" in place:
-        page.entries = [*_with_direction(page.entries, rows, names, place, words or {},
-                                         is_given="direction" in (columns or {}))]  # fmt: skip
-    return [_with_balances(page)]
+        page.entries = [*_with_direction(page.entries, taken, header, place, words,
+                                         is_given="direction" in columns)]  # fmt: skip
+    page = _with_balances(page, ends)
+    page.asset = page.asset or asset
+    return [page]
 
 
-def _table_of(
-    text: str, columns: Mapping[str, str]
+def places(
+    header: Sequence[str], rows: Sequence[tuple[int, list[str]]], columns: Mapping[str, str]
+) -> tuple[dict[str, int], str | None]:
+    """The column of each field, and the currency in which a header has its amounts."""
+    names = [_name(name) for name in header]
+    chosen = {
+        field: next((name for name in common if name in names), None)
+        for field, common in CSV_COLUMNS.items()
+    }
+    chosen |= {field: name.strip().lower() for field, name in columns.items()}
+    exact = [name.strip().lower() for name in header]
+    twice = [name for name in chosen.values() if name and names.count(name) > 1]
+    if any(exact.count(name) != 1 for name in twice):
+        raise ValueError(f"the header has more than one column {twice[0]!r}")
+    place = {
+        field: (exact if name in exact else names).index(name)
+        for field, name in chosen.items()
+        if name is not None
+    }
+    own = place.get("account", 0)
+    if names[own] == "iban" and "account" not in columns and len({row[own] for _, row in rows}) > 1:
+        del place["account"]  # it is the counterparty's
+    found = (_CURRENCY.fullmatch(header[place[f]].strip()) for f in _MONEY if f in place)
+    return place, next((match[2] for match in found if match), None)
+
+
+def _name(header: str) -> str:
+    """A column's name without the currency that stands after it."""
+    plain = header.strip()
+    if any(plain.lower() in common for common in CSV_COLUMNS.values()):
+        return plain.lower()
+    found = _CURRENCY.fullmatch(plain)
+    return (found[1].rstrip(" _([") if found else plain).lower()
+
+
+def _status(
+    rows: Sequence[tuple[int, list[str]]], place: int | None, words: Mapping[str, Sequence[str]],
+    *, is_given: bool,
+) -> list[bool]:  # fmt: skip
+    """Of each line whether it is booked."""
+    known = {word.lower(): way == "booked" for way in STATUS
+             for word in (*STATUS[way], *words.get(way, ()))}  # fmt: skip
+    texts = [] if place is None else [values[place].strip() for _, values in rows]
+    if not is_given and not any(text.lower() in known for text in texts):
+        return [True] * len(rows)
+    for (number, _), text in zip(rows, texts, strict=True):
+        if text.lower() not in known:
+            raise ValueError(
+                f"line {number}: the status {text!r} is not known to be booked or not; the column "
+                f"holds {', '.join(map(repr, sorted({*texts})[:8]))}: say which is which in a bank "
+                "profile (words: booked, pending)"
+            )
+    return [known[text.lower()] for text in texts]
+
+
+def lines_of(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        yield from ((reader.line_num, values) for values in reader)
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num}: {error}") from error
+
+
+def table_of(
+    text: str, columns: Mapping[str, str], skip: int = 0
 ) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The header, wherever it stands, and what follows it, with the number of each line."""
+    """The header, wherever it stands after ``skip`` lines, and what follows it, with the number of
+    each line. Columns that are given by number are of a file without a header."""
     asked = {name.strip().lower() for name in columns.values()}
     dates = asked & {columns.get("booked_on", "").strip().lower()} or {*CSV_COLUMNS["booked_on"]}
     sums = {columns[f].strip().lower() for f in ("amount", "credit", "debit") if f in columns}
     sums = sums or {name for f in ("amount", "credit", "debit") for name in CSV_COLUMNS[f]}
+    numbered = bool(asked) and all(name.isascii() and name.isdigit() for name in asked)
     shown: list[str] = []
     for delimiter in sorted(",;\t|", key=text.count, reverse=True):
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         lines: list[tuple[int, list[str]]] = []
         try:
-            lines.extend((reader.line_num, values) for values in reader)
-        except csv.Error as error:
+            lines.extend(lines_of(text, delimiter))
+        except ValueError:
             if delimiter in text.split("\n", 1)[0] and not shown:
-                raise ValueError(f"line {reader.line_num}: {error}") from error
+                raise
             continue
+        lines = [line for line in lines if line[0] > skip]
+        if numbered and lines and len(lines[0][1]) >= max(map(int, asked)):
+            numbers = [str(n) for n in range(1, len(lines[0][1]) + 1)]
+            return numbers, _rows_of(numbers, lines)
         for start, (_, header) in enumerate(lines[:_MOST_PREAMBLE]):
-            names = {name.strip().lower() for name in header}
+            names = {name.strip().lower() for name in header} | {_name(name) for name in header}
             if names & dates and names & sums and asked <= names:
                 return header, _rows_of(header, lines[start + 1 :])
         shown = shown or next((values for _, values in lines if any(values)), [])
@@ -163,8 +250,9 @@ def _table_of(
             raise ValueError(f"there is no column {name!r}; the columns are {', '.join(shown)}")
     raise ValueError(
         f"a date and an amount column are needed; the columns are {shorten(', '.join(shown))}. "
-        "Give those of other names with columns={'booked_on': …, 'amount': …} or "
-        "--columns booked_on=…,amount=…; where the file is not CSV, give its format"
+        "Give those of other names with columns={'booked_on': …, 'amount': …} or --columns "
+        "booked_on=…,amount=…, or begin with what 'fundlab bank profile new FILE' proposes; where "
+        "the file is not CSV, give its format"
     )
 
 
@@ -186,7 +274,7 @@ def _rows_of(
     return rows
 
 
-def _date_form(texts: Iterable[str]) -> str:
+def date_form(texts: Iterable[str]) -> str:
     """``iso``, or the one form that all days of the file have. Days and months of which both could
     be first are distinguished by any above 12, and refused if there is none."""
     days = [*texts]
@@ -197,7 +285,8 @@ def _date_form(texts: Iterable[str]) -> str:
     found = [re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d\d)", day) for day in days]
     parts = [match for match in found if match]
     if len(parts) < len(days):
-        return "iso"  # which then names the first that is none
+        named = (form for form in _WITH_NAMES if all(_is_day(day, form) for day in days))
+        return next(named, "iso")  # which then names the first that is none
     sign, year = parts[0][2], "%Y" if len(parts[0][4]) == 4 else "%y"
     first, second = (max(int(match[n]) for match in parts) for n in (1, 3))
     if sign == "." or (first > 12 >= second):
@@ -210,7 +299,7 @@ def _date_form(texts: Iterable[str]) -> str:
     )
 
 
-def _decimal_sign(texts: Iterable[str]) -> str:
+def decimal_sign(texts: Iterable[str]) -> str:
     """The sign that all amounts of the file may have; where both may be, it makes no difference or
     is refused."""
     amounts = [_bare(text) for text in texts]
@@ -249,8 +338,9 @@ def _amount(text: str, decimal: str) -> Decimal:
     return Decimal(plain)
 
 
-def _entry(row: Mapping[str, str], number: int, dates: str, decimal: str) -> Entry:
-    amounts = {name: _amount(row[name], decimal) for name in _MONEY if row.get(name)}
+def _entry(
+    row: Mapping[str, str], amounts: Mapping[str, Decimal], number: int, dates: str
+) -> Entry:
     amount, credit, debit = (amounts.get(name, Decimal(0)) for name in _MONEY[:3])
     if (credit and debit) or not amounts.keys() & {*_MONEY[:3]}:
         raise ValueError("give either a credit or a debit")
@@ -325,6 +415,12 @@ def _with_direction(
     yield from entries
 
 
+def _is_day(text: str, dates: str) -> bool:
+    with suppress(ValueError):
+        return bool(_day(text, dates))
+    return False
+
+
 def _day(text: str, dates: str) -> date:
     try:
         if dates == "iso":
@@ -336,8 +432,9 @@ def _day(text: str, dates: str) -> date:
                          "--dates, such as %d.%m.%Y") from error  # fmt: skip
 
 
-def _with_balances(page: Page) -> Page:
-    """Oldest first, with the balances at both ends where each line has one."""
+def _with_balances(page: Page, ends: Sequence[tuple[bool, Decimal]]) -> Page:
+    """Oldest first, with the balances at both ends where each line, or a line of their own (whether
+    it is the file's first, and its balance), has one."""
     entries = page.entries
     if not entries:
         return page
@@ -361,6 +458,13 @@ def _with_balances(page: Page) -> Page:
     if first.balance is not None:
         page.opening = EXACT.subtract(first.balance, first.amount)
     page.closing, page.opening_on, page.closing_on = last.balance, first.booked_on, last.booked_on
+    for is_first, declared in ends:
+        name = "opening" if is_first != backwards else "closing"
+        found = getattr(page, name)
+        if found not in (None, declared):
+            said = f"a line of its own has the {name} balance {declared}, the others give {found}"
+            page.contradictions.append((name, declared, found, said))
+        setattr(page, name, declared)
     return page
 
 

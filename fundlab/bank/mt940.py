@@ -7,6 +7,7 @@ page, the line of each field, and that no line was passed over.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -37,7 +38,9 @@ _NAMES: Final = ("32", "33")
 
 
 def read_mt940(content: bytes) -> list[Page]:
-    lines = re.sub(r"\r\n?", "\n", file_text(content)).split("\n")
+    text = file_text(content)
+    ends = r"\r\n?|@@" if text.lstrip().startswith("@@:") else r"\r\n?"
+    lines = re.sub(ends, "\n", text).split("\n")
     fields: list[tuple[int, str, list[str]]] = []
     ended = False
     for number, line in enumerate(lines, start=1):
@@ -85,7 +88,7 @@ def _take_field(page: Page, number: int, tag: str, value: str) -> None:
     if tag in ("25", "25P"):
         page.account = value.split("\n")[0].strip() or None
     elif tag in ("28", "28C"):
-        found = re.fullmatch(r"(\d{1,9})(?:/(\d{0,9}))?(?!\d).*", value, re.ASCII | re.DOTALL)
+        found = re.fullmatch(r"(\d{1,18})(?:/(\d{0,9}))?(?!\d).*", value, re.ASCII | re.DOTALL)
         if found is None:
             raise ValueError("a statement number such as 235/1 is needed")
         page.sequence = int(found[1]) or None
@@ -140,12 +143,11 @@ def _entry(page: Page, number: int, value: str) -> Entry:
     valued, mark = _day(found[1]), found[3]
     booked = valued
     if found[2] and found[2].strip():
-        month, day = int(found[2][:2]), int(found[2][2:])
         # The year is that of the value date, but around its turn.
         days = []
         for year in (valued.year, valued.year - 1, valued.year + 1):
             with suppress(ValueError):
-                days.append(date(year, month, day))
+                days.append(_day(f"{year % 100:02}{found[2]}"))
         if not days:
             raise ValueError(f"{found[2]} is not a day of a month")
         booked = min(days, key=lambda day: abs(day - valued))
@@ -179,5 +181,9 @@ def _amount(text: str) -> Decimal:
 
 
 def _day(text: str) -> date:
-    year = int(text[:2])
-    return date(year + (1900 if year >= 80 else 2000), int(text[2:4]), int(text[4:]))
+    year, month, day = int(text[:2]), int(text[2:4]), int(text[4:])
+    year += 1900 if year >= 80 else 2000
+    if month == 2 and day in (29, 30):
+        # A month of interest has 30 days at some banks, February too.
+        day = min(day, monthrange(year, month)[1])
+    return date(year, month, day)

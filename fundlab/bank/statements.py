@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from fundlab.bank.model import (
     FINDINGS,
     FORMATS,
     STATEMENTS,
+    Entry,
     Page,
     check_digits,
     file_text,
@@ -134,27 +135,20 @@ def read(
     if not files:
         raise AnalysisError("no statement file is given; give one path or more")
     habits = {} if profile is None else read_profile(profile)
-    dates = dates or habits.get("dates")
-    columns, decimal = columns or habits.get("columns"), decimal or habits.get("decimal")
-    account, asset = account or habits.get("account"), habits.get("asset") or asset
+    given = {"format": format, "columns": columns, "dates": dates, "decimal": decimal,
+             "account": account}  # fmt: skip
+    habits |= {name: value for name, value in given.items() if value}
     pages: list[Page] = []
     for file in files:
         if not isinstance(file, str | Path):
             raise AnalysisError(f"{file!r} is not a path; give each file by itself: read(*files)")
-        for page in read_pages(
-            file,
-            format or habits.get("format"),
-            columns,
-            dates,
-            decimal,
-            habits.get("words"),
-            habits.get("encoding"),
-        ):
-            page.account, page.asset = page.account or account, page.asset or asset
+        for page in read_pages(file, habits):
+            page.account = page.account or habits.get("account")
+            page.asset = page.asset or habits.get("asset") or asset
             pages.append(page)
-    for given, name in ((opening, "opening"), (closing, "closing")):
-        if given is not None:
-            exact = given_amount(name, given)
+    for balance, name in ((opening, "opening"), (closing, "closing")):
+        if balance is not None:
+            exact = given_amount(name, balance)
             accounts = {(page.account, page.asset) for page in pages}
             if len(accounts) > 1:
                 raise AnalysisError(
@@ -173,8 +167,7 @@ def read(
     if findings and strict:
         raise StatementError(findings, _ADVICE)
     named = ",".join(f"{field}={column}" for field, column in (columns or {}).items())
-    options = {"opening": opening, "columns": named or None, "dates": dates,
-               "decimal": decimal,
+    options = {"opening": opening, "columns": named or None, "dates": dates, "decimal": decimal,
                "profile": profile}  # fmt: skip
     return Statements(
         to_frame(_entries(pages)), to_frame(_statements(pages)),
@@ -183,17 +176,9 @@ def read(
     )  # fmt: skip
 
 
-def read_pages(
-    file: str | Path,
-    format: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    dates: str | None = None,
-    decimal: str | None = None,
-    words: Mapping[str, Sequence[str]] | None = None,
-    encoding: str | None = None,
-) -> list[Page]:
-    """The pages of one file as they stand there, unproved."""
-    path = Path(file)
+def read_pages(file: str | Path, habits: Mapping[str, Any]) -> list[Page]:
+    """The pages of one file as they stand there, unproved; ``habits`` are those of a profile."""
+    wanted, path = habits.get("format"), Path(file)
     try:
         if path.exists() and not path.is_file():
             raise AnalysisError(f"statement={str(path)!r} is not a file")
@@ -204,20 +189,17 @@ def read_pages(
         raise AnalysisError(
             f"statement={str(path)!r}: {error.strerror or error}; give the path of a statement"
         ) from error
-    if format is not None and format not in FORMATS:
-        raise AnalysisError(f"format={format!r} is not one of {', '.join(FORMATS)}")
+    if wanted is not None and wanted not in FORMATS:
+        raise AnalysisError(f"format={wanted!r} is not one of {', '.join(FORMATS)}")
     kind, reader = next(
         (kind, reader)
         for reader in READERS
-        for kind in [format if format in reader.names else reader.looks_like(_start(content))]
-        if kind is not None and format in (None, kind)
+        for kind in [wanted if wanted in reader.names else reader.looks_like(_start(content))]
+        if kind is not None and wanted in (None, kind)
     )
     try:
         with localcontext(EXACT):
-            pages = reader.read(content, {
-                "format": format, "columns": columns, "dates": dates, "decimal": decimal,
-                "words": words, "encoding": encoding,
-            })  # fmt: skip
+            pages = reader.read(content, habits)
         for page in pages:
             for entry in page.entries:
                 for amount in (entry.amount, entry.balance, entry.charges):
@@ -233,7 +215,17 @@ def read_pages(
     sha256 = hashlib.sha256(content).hexdigest()
     for page in pages:
         page.file, page.sha256, page.format = str(path), sha256, kind
+        if habits.get("partial"):
+            page.summary_only = page.partial = True
+        if look := habits.get("reference"):
+            page.entries = [_with_reference(entry, look) for entry in page.entries]
     return pages
+
+
+def _with_reference(entry: Entry, look: str) -> Entry:
+    """With the reference that looks so in its text, as its own."""
+    found = re.search(look, f"{entry.own_ref or ''} {entry.bank_ref or ''} {entry.memo or ''}")
+    return entry if found is None else replace(entry, own_ref=found[found.re.groups and 1])
 
 
 @dataclass(frozen=True)
@@ -265,7 +257,7 @@ def _looks_like_bai2(start: str) -> str | None:
 
 
 def _looks_like_mt940(start: str) -> str | None:
-    if not re.search(r"^(\{1:.*)?:(20|25P?|28C?|60[FM]|61):", start, re.MULTILINE):
+    if not re.search(r"^(\{1:.*|@@)?:(20|25P?|28C?|60[FM]|61):", start, re.MULTILINE):
         return None
     return "mt942" if re.search(r"^:(34F|13D):", start, re.MULTILINE) else "mt940"
 
@@ -274,13 +266,11 @@ READERS: Final = (
     Reader(("ofx",), lambda start: "ofx" if re.search(r"OFXHEADER|<OFX>", start, re.I) else None,
            lambda content, _: read_ofx(content)),
     Reader(("camt.053", "camt.052", "camt.054"), _looks_like_camt,
-           lambda content, options: read_camt(content, options["format"])),
+           lambda content, habits: read_camt(content, habits.get("format"))),
     Reader(("bai2",), _looks_like_bai2,
            lambda content, _: read_bai2(content)),
     Reader(("mt940", "mt942"), _looks_like_mt940, lambda content, _: read_mt940(content)),
-    Reader(("csv",), lambda _: "csv", lambda content, options: read_csv(
-        content, options["columns"], options["dates"], options["decimal"], options["words"],
-        options["encoding"])),
+    Reader(("csv",), lambda _: "csv", read_csv),
 )  # fmt: skip
 
 

@@ -7,13 +7,18 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
 
+from fundlab.base import terminal
+from fundlab.base.errors import FundlabError, InvalidRequest
 from fundlab.base.terminal import BREAKS, answer
 from fundlab.cli.options import Json, StorePath, checked_period, existing_store
+
+_SHOWN = ["booked_on", "amount", "asset", "memo", "balance"]
 
 
 class _Files(TyperGroup):
@@ -32,6 +37,8 @@ bank = typer.Typer(
     "FILE…'.",
 )
 commands.add_typer(bank, name="bank")
+profiles = typer.Typer(no_args_is_help=True, help="A bank's habits, as a small TOML file.")
+bank.add_typer(profiles, name="profile")
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,10 @@ class BankOptions:
         typer.Option(help="Decimal sign in CSV, if unclear."),
     ] = None
 
-    profile: Annotated[Path | None, typer.Option(help="A TOML file with the bank's habits.")] = None
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="A TOML file with the bank's habits, or the name of a shipped one."),
+    ] = None
 
     def asked(self) -> dict[str, Any]:
         """Those that are given otherwise than by default, for ``reconcile_files``."""
@@ -168,3 +178,37 @@ def accept_items(
 
     card = accept(existing_store(store), *ids, by=by, reason=reason, kind=kind)
     answer({"accepted": ids, "by": by, "reason": reason, "as": kind}, as_json, repr(card))
+
+
+@profiles.command("new")
+def new_profile(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV of the bank.")],
+    out: Annotated[Path | None, typer.Option(help="Where it goes; a new file.")] = None,
+) -> None:
+    """Propose a profile from a file, and show what it would read."""
+    from fundlab.bank.profiles import proposed
+    from fundlab.bank.statements import read
+    from fundlab.display import show
+
+    text = proposed(file)
+    if out is not None and out.exists():
+        raise InvalidRequest(f"{out} is there already; give another --out, or change it by hand")
+    with TemporaryDirectory() as folder:
+        path = out or Path(folder) / "profile.toml"
+        path.write_text(text, encoding="utf-8")
+        try:
+            found = read(file, profile=path, strict=False)
+        except FundlabError as error:
+            lines = [f"it cannot be read with this yet: {error}"]
+        else:
+            lines = [str(found), *str(show(found.entries[_SHOWN], rows=3)).splitlines(),
+                     *map(str, found.findings["detail"])]  # fmt: skip
+    terminal.write(text + "".join(f"# {line}\n" for line in lines).rstrip("\n"))
+
+
+@profiles.command("list")
+def list_profiles() -> None:
+    """Show the names of the profiles that are shipped."""
+    from fundlab.bank.profiles import shipped
+
+    terminal.write("\n".join(shipped()))

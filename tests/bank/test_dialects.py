@@ -115,14 +115,12 @@ def test_a_profile_says_what_a_file_does_not(tmp_path: Path) -> None:
     assert found.entries["amount"].tolist() == [D(1234), D("-2.5")]
     assert found.entries["booked_on"].tolist() == [date(2026, 4, 3), date(2026, 4, 5)]
     assert found.entries["asset"].tolist() == ["PLN", "PLN"]
-    assert found.options == {
-        "columns": "booked_on=Dzień,amount=Ile,direction=Kierunek", "dates": "%d/%m/%Y",
-        "decimal": ",", "profile": str(profile)}  # fmt: skip
+    assert found.options == {"profile": str(profile)}
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("[words]\nup = ['x']", "words must be a table of in and out"), ("x = 1", "unknown x"),
+    [("[words]\nup = ['x']", "words must be a table of in, out"), ("x = 1", "unknown x"),
      ("dates = 3", "dates must be a text"), ("[[", "is not TOML"),
      ("columns = 'x'", "columns must be a table"), ("encoding = 'klingon'", "unknown encoding")],
 )  # fmt: skip
@@ -151,6 +149,14 @@ HABITS = {
                             "0000000000015,00"),
     "a blank before the type": message(1, "10,", ":61:2601020102C5,00 NTRFREF//1\n", "15,"),
     "an end of file mark": message(1, "10,", ":61:2601020102C5,00N123REF//1\n", "15,", "\x1a"),
+    "line ends as @@": "@@" + message(
+        1, "10,", ":61:2601020102C5,00N123REF//1\n", "15,").replace("\n", "@@"),
+    "a bank's number and name first": "ABNANL2A\n940\nABNANL2A\n" + message(
+        1, "10,", ":61:2601020102C5,00N123REF//1\n", "15,"),
+    "funds code and reversal": message(
+        1, "10,", ":61:2601020102CR7,00N123REF//1\n:61:260102RC2,00NTRFREF//1b\n", "15,"),
+    "a statement's number of ten digits": message(1, "10,", ":61:2601020102C5,00N123R\n", "15,"
+                                                  ).replace(":28C:1/1", ":28C:1810118101"),
     "a hyphen in a text": message(1, "10,", ":61:2601020102C5,00N123REF//1\n:86:rent\n-and heat\n",
                                   "15,"),
 }  # fmt: skip
@@ -159,9 +165,19 @@ HABITS = {
 @pytest.mark.parametrize("habit", HABITS)
 def test_habits_of_mt940(habit: str, tmp_path: Path) -> None:
     text = HABITS[habit] + message(2, "15,", ":61:2601030103D1,50N123REF//2\n", "13,50")
+    if "ten digits" in habit:
+        text = text.replace(":28C:2/1", ":28C:1810118102")
     found = read(text.replace("\n", "\r\n"), tmp_path)
-    assert found.entries["amount"].tolist() == [D(5), D("-1.5")]
+    booked = [D(7), D(-2)] if "reversal" in habit else [D(5)]
+    assert found.entries["amount"].tolist() == [*booked, D("-1.5")]
     assert set(found.statements["proved"]) == {"balances"}
+
+
+def test_a_month_of_interest_has_30_days(tmp_path: Path) -> None:
+    text = message(1, "10,", ":61:1602300301C5,00N024NONREF\n", "15,")
+    assert read(text, tmp_path).entries["valued_on"].tolist() == [date(2016, 2, 29)]
+    with pytest.raises(AnalysisError, match="day is out of range"):
+        read(text.replace("160230", "160231"), tmp_path)
 
 
 # ------------------------------------------------------------------------------------------ camt
