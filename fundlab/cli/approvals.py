@@ -22,7 +22,10 @@ commands.add_typer(approvers, name="approvers")
 def approve(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The request.")],
     key: Annotated[
-        Path | None, typer.Option(help="Your private key, of 'fundlab keys new --alg EdDSA'.")
+        Path | None,
+        typer.Option(
+            envvar="FUNDLAB_APPROVAL_KEY", help="Your private key, of 'keys new --alg EdDSA'."
+        ),
     ] = None,
     keyring: Annotated[
         str | None, typer.Option(metavar="NAME", help="Or its name in the system keyring.")
@@ -39,13 +42,13 @@ def approve(
     from fundlab.payments.command import approve as sign
     from fundlab.payments.command import own_key
 
-    if (key is None) is (keyring is None):
-        raise typer.BadParameter("give exactly one of the two", param_hint="--key / --keyring")
     if sys.stdin is None or not sys.stdin.isatty():
         raise ActionRefused(
             "approval", "standard input is not a terminal: a person approves, at one; nothing was "
             "signed"
         )  # fmt: skip
+    if (key is None) is (keyring is None):
+        raise typer.BadParameter("give exactly one of the two", param_hint="--key / --keyring")
 
     def ask(question: str, hidden: bool = False) -> str:
         unanswered = ActionRefused("approval", "there was no answer; nothing was signed")

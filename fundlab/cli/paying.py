@@ -101,8 +101,6 @@ def withdraw(
         raise typer.BadParameter("both are needed", param_hint="--profile / --fiat-account")
     elif (amount is None) is (total is None):
         raise typer.BadParameter("give exactly one of the two", param_hint="--amount / --total")
-    if (request is None) is not (why is None):
-        raise typer.BadParameter("these two go together", param_hint="--request / --why")
     try:
         Amount(given.get("amount") or given.get("total") or amount or total or "")
     except ValueError as error:
@@ -121,8 +119,8 @@ def withdraw(
         plan = actions.plan_withdrawal(
             client, allow_duplicate=allow_duplicate, store=store, say=say, **given
         )
-        if request is not None and why is not None:
-            made = plan.request(request, why=why, by=by)
+        if request is not None:
+            made = plan.request(request, why=why or "", by=by)
             text = f"{plan}\nrequested, nothing was sent: {made.path}; now 'fundlab approve FILE'"
             answer({"plan": plan.to_json(), "request": str(made.path)}, as_json, text, well=False)
             return

@@ -125,9 +125,7 @@ def make_request(
     expires_after: int = REQUEST_EXPIRES_AFTER,
 ) -> PaymentRequest:
     """Write the request to ``path``, which is never overwritten; times in ns. Raises
-    ``InvalidRequest`` without a reason, ``OutputError`` where it cannot be written."""
-    if not why.strip():
-        raise InvalidRequest("why is empty; say in a few words what the payment is for")
+    ``OutputError`` where it cannot be written."""
     asked_at, expires_at = (str(Instant.from_ns(ns)) for ns in (now, now + expires_after))
     content = canonical({
         "format": _FORMAT, "base_url": base_url, "client_id": client_id, "bodies": list(bodies),

@@ -114,7 +114,7 @@ class BatchPlan(Shown):
         return confirmation_code(self.context.journal, "plan_withdrawals", codes, "")
 
     def request(
-        self, out: str | Path, *, why: str, by: str | None = None, expires_after: int = DAY
+        self, out: str | Path, *, why: str = "", by: str | None = None, expires_after: int = DAY
     ) -> PaymentRequest:
         """Write one request for the approval of all that is still to be paid, as
         ``WithdrawalPlan.request`` does."""

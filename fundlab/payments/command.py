@@ -164,7 +164,11 @@ def approve(
     request = read_request(file)
     plans = planned_again(client, request, store, say)
     said = request.said
-    show(printable(f"{said['by']} asks, at {said['asked_at'][:19]}Z: {said['why']}"))
+    show(
+        printable(
+            f"{said['by']} asks, at {said['asked_at'][:19]}Z: {said['why'] or 'no reason given'}"
+        )
+    )
     for line in said["saw"]:
         show(printable(f"  | {line}"))
     show("As it stands now:")

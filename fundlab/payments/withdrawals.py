@@ -100,7 +100,7 @@ class WithdrawalPlan(Plan[Transfer]):
     approved: Approved | None = None
 
     def request(
-        self, out: str | Path, *, why: str, by: str | None = None, expires_after: int = DAY
+        self, out: str | Path, *, why: str = "", by: str | None = None, expires_after: int = DAY
     ) -> PaymentRequest:
         """Write a request for approval to ``out``, which is never overwritten: the exact bytes to
         be sent, who asks (``by``, the user's name by default), ``why``, until when (ns from now)

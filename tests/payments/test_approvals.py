@@ -264,6 +264,61 @@ def test_ten_thousand_forged_approvals_pay_nothing(
     figure(f"{sum(tried.values()):,} forged approvals of {len(tried)} kinds: 0 payments")
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def _pay_under_faults(guarded: Bench, team: Team, folder: Path, count: int, seed: int) -> int:
+    """Approved payments whose answers are lost and whose runs end anywhere; how many times that
+    was."""
+    rng, ended, client = random.Random(seed), 0, guarded.client
+    real = client.create_fiat_withdrawal
+    for number in range(count):
+        plan, request, at = asked(
+            guarded, folder, amount=f"{number / 100 + 1:.2f}", ref_id=f"{seed}-{number}"
+        )
+        team.signed(rng.choice(["Bea", "Carl"]), request, {plan.ref_id: plan.code}, at)
+        for fault in [*rng.sample(["lost", "reset", "before", "after"], rng.randrange(4)), None]:
+
+            def create(fault: str | None = fault, **given: Any) -> Any:
+                if fault == "before":
+                    raise Killed
+                made = real(**given)
+                if fault == "after":
+                    raise Killed
+                return made
+
+            if fault in ("lost", "reset"):
+                guarded.sandbox.faults.add(fault, "create_fiat_withdrawal", count=9)
+            object.__setattr__(client, "create_fiat_withdrawal", create)
+            try:
+                plan.submit(confirm=plan.code, approved=request)
+            except (Killed, FundlabError):
+                ended += 1
+            finally:
+                guarded.sandbox.faults.clear()
+                object.__delattr__(client, "create_fiat_withdrawal")
+        for path in folder.glob(f"{request.stem}*"):
+            path.unlink()
+    refs = [row.ref_id for row in guarded.made()]
+    assert sorted(refs) == sorted(f"{seed}-{number}" for number in range(count))
+    return ended
+
+
+def test_what_is_approved_is_sent_once_whatever_happens(
+    guarded: Bench, team: Team, tmp_path: Path
+) -> None:
+    assert _pay_under_faults(guarded, team, tmp_path, 8, 3) > 4
+
+
+@pytest.mark.campaign
+def test_a_thousand_approved_payments_are_sent_once_each(
+    guarded: Bench, team: Team, tmp_path: Path, seed: int, figure: Callable[[str], None]
+) -> None:
+    ended = _pay_under_faults(guarded, team, tmp_path, 1_000, seed)
+    figure(f"1,000 approved payments, {ended:,} lost answers and killed runs: each sent once")
+
+
 @pytest.mark.parametrize(
     ("settings", "amount", "needed"),
     [
