@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ def spark_session(engine: str) -> Iterator[Any]:
         if engine == "sail":
             from pysail.spark import SparkConnectServer
 
+            os.environ.setdefault("SAIL_SPARK__SESSION_TIMEOUT_SECS", "86400")  # a slow machine's
             server = SparkConnectServer(ip="127.0.0.1", port=0)
             server.start(background=True)
             stack.callback(server.stop)

@@ -25,7 +25,7 @@ NEIGHBOURS = {  # floors, so that the resolver takes no ancient one; and what sh
     "streamlit>=1.60": (
         "from streamlit.testing.v1 import AppTest\n"
         "app = AppTest.from_string('import streamlit, fundlab as fl;'"
-        "'streamlit.dataframe(fl.sample().read(\"balances\"))').run(timeout=60)\n"
+        "'streamlit.dataframe(fl.sample().read(\"balances\"))').run(timeout=300)\n"
         "assert not app.exception, app.exception"
     ),
     "dlt>=1.30": (
