@@ -37,7 +37,8 @@ DEFAULT_STORE: Final = Path("data/store")
 WATCHED: Final = ("sync", "report", "close", "status")
 """The commands that can tell somebody how they end."""
 OTHER_VARIABLES: Final = (
-    "FUNDLAB_APPROVAL_KEY", "FUNDLAB_LOG", "FUNDLAB_NOTIFY", *(f"FUNDLAB_HEARTBEAT_{name.upper()}" for name in WATCHED)
+    "FUNDLAB_APPROVAL_KEY", "FUNDLAB_LOG", "FUNDLAB_NOTIFY",
+    *(f"FUNDLAB_HEARTBEAT_{name.upper()}" for name in WATCHED),
 )  # fmt: skip
 SECRETS: Final = tuple(
     f"{ENVIRONMENT_PREFIX}{name}"
