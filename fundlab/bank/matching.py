@@ -15,7 +15,6 @@ none, and is listed as a question otherwise.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,13 +33,12 @@ from fundlab.analysis.counting import choice, completed, refuse_repeated
 from fundlab.analysis.engines import MONEY, TEXT, TIME, Wanted, Workbench
 from fundlab.analysis.periods import DAY
 from fundlab.bank.decisions import decisions_of
-from fundlab.bank.model import given_amount
+from fundlab.bank.model import FIAT, Rule, check_window, given_amount, words
 from fundlab.bank.search import EARLY, Group, Item, Search, place_of
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, OtherSideWarning, number_of
 from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
 from fundlab.base.values import plain_text
-from fundlab.models import TransferType
 from fundlab.tables.frames import to_frame
 
 Side = Literal["ours", "service"]
@@ -67,12 +65,6 @@ _ENTRIES: Final = Wanted(
     {**dict.fromkeys(("asset", "bank_ref", "own_ref", "counterparty", "memo"), TEXT),
      "charges": MONEY},
 )  # fmt: skip
-FIAT: Final = tuple(
-    kind.value
-    for kind in TransferType
-    if kind.value.endswith(("_DEPOSIT", "_WITHDRAWAL")) and not kind.value.startswith("CRYPTO_")
-)
-_WORD: Final = re.compile(r"[0-9a-z]+")
 _SHORTEST_NAME: Final = 6
 _SHORTEST_COUNTERPARTY: Final = 3
 _MOST_LISTED: Final = 20
@@ -80,7 +72,6 @@ _AT_ONCE: Final = 5_000
 """Rows that are Python objects at a time."""
 _LONGEST_RUN_OF_DAY: Final = 30
 _LONGEST_RUN: Final = 64
-_LONGEST_WINDOW: Final = 3_660
 _LUMPED_BY: Final = ("type", "fiat_account_id", "profile_id", "counterparty")
 _EPOCH: Final = date(1970, 1, 1)
 _TEXT: Final = pa.string()
@@ -101,7 +92,8 @@ _CANDIDATES: Final = pa.schema(
 _OPEN: Final = pa.schema([*_ITEM, ("why", _TEXT), ("undecided", pa.bool_()), ("group", pa.int64())])
 HOW: Final = (
     "accepted", "reference", "references", "counterparty", "counterparty_sum", "amount",
-    "total_of_day", "run_of_day", "sum_of_day", "sum", "many", "fee", "other_amount",
+    "total_of_day", "run_of_day", "sum_of_day", "sum", "many", "fee", "rule", "tolerance",
+    "other_amount",
 )  # fmt: skip
 """Why a group matched, from strong to weak; ``other_amount`` agrees in its reference only."""
 
@@ -115,8 +107,8 @@ class Matching:
     ``open_entries`` and ``open_transfers`` (how many of them a block leaves open), ``asset``,
     ``bank_amount`` and ``amount`` (decimals, sums of both sides; what enters the account is
     positive), ``charges`` (what the bank kept back), ``difference`` (bank amount and charges less
-    amount; 0 but for ``accepted``, ``other_amount`` and what a block leaves open), ``detail`` (in
-    words).
+    amount; 0 but for ``accepted``, ``tolerance``, ``other_amount`` and what a block leaves open),
+    ``detail`` (in words).
     ``members``: ``group``, ``side`` (``bank`` or ``service``), ``item_id`` (``entry_id`` or
     transfer id), ``asset``, ``amount``, ``on`` (the day it was booked, or settled). ``candidates``:
     what has several answers: ``question``, ``candidate`` (each a possible group, at most 20
@@ -147,6 +139,7 @@ def match(
     asset: str = "USD",
     fees: Iterable[str | int | Decimal] = (),
     decisions: pd.DataFrame | None = None,
+    rules: Sequence[Rule] = (),
 ) -> Matching:
     """Completed fiat deposits and withdrawals against the ``entries`` of ``fl.bank.read``: see
     :class:`Matching`.
@@ -171,8 +164,10 @@ def match(
     type, account, profile or counterparty; ``run_of_day``, of some that settled one after the
     other; ``sum_of_day``, of any of a day; ``sum``, of any. ``many``: several for several, all of
     one counterparty or up to three for three. ``fee``: as the first steps, less one of the ``fees``
-    that the bank is known to keep back. ``other_amount``: named by reference, the same way, within
-    1%. An amount also agrees where the entry's own ``charges`` make it up.
+    that the bank is known to keep back. ``rule``: same amount, by one
+    of ``rules`` (of a bank's profile: ``statements.rules``); ``tolerance``: within its amount,
+    where only one pair is. ``other_amount``: named by reference, the same way, within 1%. An amount
+    also agrees where the entry's own ``charges`` make it up.
 
     No step takes together what was decided to be apart. Of up to 10
     possible members every sum is tried; of more only all of them: a sum of any of many proves
@@ -194,17 +189,19 @@ def match(
     choice("side", side, get_args(Side))
     check_window(window)
     given = [given_amount("fees", fee) for fee in fees]
-    ours, by_id = _transfers(transfers, side)
-    theirs = _entries(entries, asset, by_id, {name for item in ours for name in item.names})
+    ours, by_id = _transfers(transfers, side, rules)
+    theirs = _entries(entries, asset, by_id, {name for item in ours for name in item.names}, rules)
     del by_id  # as large as the transfers themselves
     # Amounts are counted in the greatest unit that all are multiples of: a cent, most often.
     every = [*ours, *theirs]
-    less_by = [_scaled(fee) for fee in given]
-    unit = gcd(*(i.amount for i in every), *(i.charges for i in theirs), *less_by) or 1
+    less_by, within = [_scaled(fee) for fee in given], [_scaled(rule.amount) for rule in rules]
+    known = (*less_by, *within)
+    unit = gcd(*(i.amount for i in every), *(i.charges for i in theirs), *known) or 1
     for item in every:
         item.amount //= unit
         item.charges //= unit
     less_by = [fee // unit for fee in less_by]
+    steps = [(rule.days, amount // unit) for rule, amount in zip(rules, within, strict=True)]
     search = Search(theirs, ours, window)
     decided = decisions_of(
         decisions, {item.id for item in theirs}, {item.id for item in ours}
@@ -214,7 +211,7 @@ def match(
         *({(numbers[0][entry], numbers[1][transfer]) for entry, transfer in pairs}
           for pairs in (decided.together, decided.apart))
     )  # fmt: skip
-    _take_steps(search, less_by)
+    _take_steps(search, less_by, steps)
     matched = search.matched_entries
     if 2 * matched < len(theirs):
         # That an amount goes the other way is no proof of the other side's account, as with a
@@ -222,7 +219,7 @@ def match(
         for item in ours:
             item.amount, item.kind = -item.amount, (item.asset, not item.kind[1])
         turned = Search(theirs, ours, window)
-        _take_steps(turned, less_by)
+        _take_steps(turned, less_by, steps)
         if turned.matched_entries > matched:
             account = "our own bank account" if side == "service" else "the service's account"
             other = "ours" if side == "service" else "service"
@@ -238,7 +235,7 @@ def match(
     return _result(search, unit)
 
 
-def _take_steps(search: Search, less_by: Iterable[int]) -> None:
+def _take_steps(search: Search, less_by: Iterable[int], rules: Iterable[tuple[int, int]]) -> None:
     search.step("reference", search.by_reference())
     search.step("references", search.by_references())
     for search.early in (0, EARLY):
@@ -255,25 +252,19 @@ def _take_steps(search: Search, less_by: Iterable[int]) -> None:
         search.step("fee", search.by_name(less), less)
         search.pair_amounts("fee", less)
         search.step("fee", search.by_sum(search.named_pools, less), less)
+    for number, (days, within) in enumerate(rules):
+        search.step("rule", search.by_rule(number, days, 0))
+        search.step("tolerance", search.by_rule(number, days, within))
     search.step("other_amount", search.by_reference(None))
     search.ask_what_is_in_doubt()
-
-
-def check_window(window: object) -> None:
-    if (
-        isinstance(window, bool)
-        or not isinstance(window, int)
-        or not 0 <= window <= _LONGEST_WINDOW
-    ):
-        raise AnalysisError(
-            f"window={window!r}: give a whole number of days, 0 or more, up to {_LONGEST_WINDOW}"
-        )
 
 
 # -------------------------------------------------------------------------------- what comes in
 
 
-def _transfers(transfers: object, side: Side) -> tuple[list[Item], dict[str, list[Item]]]:
+def _transfers(
+    transfers: object, side: Side, rules: Sequence[Rule]
+) -> tuple[list[Item], dict[str, list[Item]]]:
     """In the order in which they settled; and those of each id and ``ref_id``."""
     with Workbench(transfers) as bench:
         needed = ("id", "asset", "amount", "created_at", "updated_at")
@@ -298,6 +289,7 @@ def _transfers(transfers: object, side: Side) -> tuple[list[Item], dict[str, lis
             -number, row["id"], shared.setdefault(kind, kind), amount, made,
             max(made, row["settled_at"] // DAY), names=shared.setdefault(said, said),
             keys=shared.setdefault(keys, keys),
+            rules=tuple(n for n, rule in enumerate(rules) if rule.type in ("", row["type"])),
         )  # fmt: skip
         if len(names[0][0]) >= _SHORTEST_COUNTERPARTY:
             item.party = item.names[0]
@@ -309,8 +301,9 @@ def _transfers(transfers: object, side: Side) -> tuple[list[Item], dict[str, lis
 
 
 def _entries(
-    entries: pd.DataFrame, asset: str, by_id: Mapping[str, list[Item]], names: set[str]
-) -> list[Item]:
+    entries: pd.DataFrame, asset: str, by_id: Mapping[str, list[Item]], names: set[str],
+    rules: Sequence[Rule],
+) -> list[Item]:  # fmt: skip
     """In their order; ``by_id`` and ``names`` are what they may say of transfers."""
     if not isinstance(entries, pd.DataFrame) or "booked_on" not in entries.columns:
         raise AnalysisError("entries: give the entries of fl.bank.read, with a column 'booked_on'")
@@ -323,6 +316,7 @@ def _entries(
         column = entries.get(name, pd.Series([None] * len(entries), dtype=object))
         known = {day: (pd.Timestamp(day).date() - _EPOCH).days for day in column.dropna().unique()}
         days.append([known.get(day) for day in column])
+    says = ["".join(words(rule.says)) for rule in rules]
     items = []
     for number, (row, booked, valued) in enumerate(zip(_rows(rows), *days, strict=True)):
         if booked is None or row["amount"] is None or row["entry_id"] is None:
@@ -336,14 +330,10 @@ def _entries(
         items.append(
             Item(number, row["entry_id"], (row["asset"] or asset, amount < 0), amount, min(both),
                  max(both), _scaled(row["charges"] or Decimal(0)), tuple(sorted(found & names)),
-                 mentions=tuple(dict.fromkeys(named)))
+                 mentions=tuple(dict.fromkeys(named)),
+                 rules=tuple(n for n, text in enumerate(says) if not text or text in found))
         )  # fmt: skip
     return items
-
-
-def words(text: str) -> tuple[str, ...]:
-    """Letters and digits only: banks drop dashes, cut lines and change case."""
-    return tuple(_WORD.findall(text.lower()))
 
 
 def _runs(parts: Sequence[str]) -> frozenset[str]:
@@ -468,6 +458,8 @@ def _in_words(group: Group, items: Sequence[Item], charges: Decimal, more: Decim
         "sum": f"same sum: {sides}",
         "many": f"same sum: {sides}",
         "fee": f"same sum less a known fee: {sides}",
+        "rule": "same amount, by a rule of the profile",
+        "tolerance": "within the tolerance of a rule of the profile",
         "other_amount": "named by the bank, but another amount",
     }[group.how]
     if charges:

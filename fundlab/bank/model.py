@@ -14,6 +14,7 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, shorten
 from fundlab.base.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.base.values import plain_text
+from fundlab.models import TransferType
 
 Kind = Literal["statement", "interim", "notice"]
 """With balances (camt.053, MT940, OFX, BAI2, CSV), of a day not over (camt.052, MT942), or single
@@ -111,6 +112,18 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Rule:
+    """What a user takes for the same payment: an entry with the words ``says`` and a transfer of
+    ``type`` (each, where one is given), booked up to ``days`` after it settled, and off by at most
+    ``amount``."""
+
+    says: str = ""
+    type: str = ""
+    days: int = 3
+    amount: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """What contradicts itself: ``declared`` in the file, ``found`` in its entries or neighbours."""
 
@@ -191,6 +204,14 @@ def finding(page: Page, rule: str, declared: Any, found: Any, detail: str) -> Fi
     return Finding(page.file, page.line, page.name, rule, said, there, detail)
 
 
+FIAT: Final = tuple(
+    kind.value
+    for kind in TransferType
+    if kind.value.endswith(("_DEPOSIT", "_WITHDRAWAL")) and not kind.value.startswith("CRYPTO_")
+)
+"""Types of transfers that pass through a bank."""
+_WORD: Final = re.compile(r"[0-9a-z]+")
+_LONGEST_WINDOW: Final = 3_660
 _PLAIN: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 
 
@@ -245,3 +266,20 @@ def file_text(content: bytes, encoding: str | None = None) -> str:
 def joined(*parts: str | None) -> str | None:
     """The words of ``parts`` on one line."""
     return " ".join(" ".join(part for part in parts if part).split()) or None
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Letters and digits only: banks drop dashes, cut lines and change case."""
+    return tuple(_WORD.findall(text.lower()))
+
+
+def check_window(window: object, name: str = "window") -> None:
+    """Raises :class:`AnalysisError` for what is no number of days."""
+    if (
+        isinstance(window, bool)
+        or not isinstance(window, int)
+        or not 0 <= window <= _LONGEST_WINDOW
+    ):
+        raise AnalysisError(
+            f"{name}={window!r}: give a whole number of days, 0 or more, up to {_LONGEST_WINDOW}"
+        )

@@ -34,13 +34,14 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields, replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from fundlab.bank import csv_file
-from fundlab.bank.model import file_text
+from fundlab.bank.model import FIAT, Rule, check_window, file_text, given_amount, words
 from fundlab.base.errors import AnalysisError, with_likely
 from fundlab.base.exact import EXACT
 
@@ -92,7 +93,27 @@ def read_profile(profile: str | Path) -> dict[str, Any]:
         kind, shape = _KINDS[key]
         if type(value) is not kind or not _fits(key, value):
             raise AnalysisError(f"profile={str(profile)!r}: {key} must be {shape}")
-    return known
+    return known | {"rules": tuple(map(_rule, known.get("rules", ())))}
+
+
+def _rule(given: Mapping[str, Any]) -> Rule:
+    """Raises :class:`AnalysisError` for one that any entry and any transfer would fit."""
+    names = {each.name for each in fields(Rule)}
+    for name, value in given.items():
+        if name not in names:
+            raise AnalysisError(f"rules: unknown {with_likely(name, names)}")
+        if name in ("says", "type") and not isinstance(value, str):
+            raise AnalysisError(f"rules: {name} must be a text")
+    rule = Rule(**given)
+    if not words(rule.says) and not rule.type:
+        raise AnalysisError("rules: give says or type, for which entries or transfers it is")
+    if rule.type and rule.type not in FIAT:
+        raise AnalysisError(f"rules: type={rule.type!r} is not one of {', '.join(FIAT)}")
+    check_window(rule.days, "rules: days")
+    amount = given_amount("rules: amount", rule.amount)
+    if amount < 0:
+        raise AnalysisError(f"rules: amount={amount} is negative")
+    return replace(rule, amount=amount)
 
 
 def _fits(key: str, value: Any) -> bool:

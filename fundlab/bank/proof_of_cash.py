@@ -28,6 +28,7 @@ CATEGORIES: Final = {
     "bank_errors": "Errors of the bank",
     "undecided": "Undecided, net",
     "unrecorded": "Not recorded by the service",
+    "tolerated": "Within a rule's tolerance",
     "service_errors": "Errors of the service",
 }
 """What the bank's balance lacks (the first five), and what the service's lacks."""
@@ -100,7 +101,7 @@ class Book:
 
     def take_group(
         self, flows: Mapping[str, list[tuple[str, date, Decimal]]], charges: Decimal,
-        difference: Decimal, detail: str,
+        difference: Decimal, detail: str, *, tolerated: bool = False,
     ) -> None:  # fmt: skip
         bank = [(day, amount) for _, day, amount in flows["bank"]]
         service = [(day, amount) for _, day, amount in flows["service"]]
@@ -119,14 +120,15 @@ class Book:
         if difference:
             wrong = (end, difference)
             of_service = any(self.decided.get(name) == "service_error" for name in named)
-            category = "service_errors" if of_service else "bank_errors"
-            if of_service:
-                truth.append(wrong)
-                self.correct(category, [wrong])
-            else:
+            category = ("tolerated" if tolerated else "service_errors" if of_service
+                        else "bank_errors")  # fmt: skip
+            if category == "bank_errors":
                 self.correct(category, [], [wrong])
                 error = [wrong]
-            explained = any(name in self.decided for name in named)
+            else:
+                truth.append(wrong)
+                self.correct(category, [wrong])
+            explained = tolerated or any(name in self.decided for name in named)
             self.note(
                 "bank", (flows["bank"] or flows["service"])[0][0], end, difference, category,
                 detail, explained=explained,

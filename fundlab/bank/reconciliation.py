@@ -22,8 +22,8 @@ import pyarrow as pa
 from fundlab.analysis.engines import TEXT, TIME, Wanted, Workbench, is_store
 from fundlab.analysis.periods import DAY, period_bounds
 from fundlab.bank.decisions import decisions_of
-from fundlab.bank.matching import FIAT, Matching, Side, check_window, match
-from fundlab.bank.model import exact_amount, given_amount
+from fundlab.bank.matching import Matching, Side, match
+from fundlab.bank.model import FIAT, check_window, exact_amount, given_amount
 from fundlab.bank.proof_of_cash import CATEGORIES, COLUMNS, ITEMS, Book
 from fundlab.bank.search import EARLY
 from fundlab.bank.statements import Statements, read
@@ -55,7 +55,8 @@ class Reconciliation(Shown):
     end: ``per_bank``, the corrections of it (``deposits_in_transit``, ``outstanding_withdrawals``,
     ``netted``, ``bank_errors``, ``undecided``: what has several answers, counted once),
     ``adjusted_bank``, ``per_service``, its corrections
-    (``unrecorded``, ``service_errors``), ``adjusted_service``, ``difference``.
+    (``unrecorded``, ``tolerated`` by a rule of the profile, ``service_errors``),
+    ``adjusted_service``, ``difference``.
     ``proof``: the same lines with ``opening``, ``receipts``, ``disbursements``, ``closing``; in
     each the first two less the third are the fourth.
     ``items``: what the corrections consist of: ``side``, ``item_id``, ``asset``, ``amount``, ``on``
@@ -245,9 +246,10 @@ def reconcile(
     6             adjusted_bank    1288
     7               per_service    1300
     8                unrecorded     -12
-    9            service_errors       0
-    10         adjusted_service    1288
-    11               difference       0
+    9                 tolerated       0
+    10           service_errors       0
+    11         adjusted_service    1288
+    12               difference       0
     >>> found.ok, found.unexplained["age"].tolist()
     (False, [29, 28])
     """
@@ -301,6 +303,7 @@ def reconcile(
             rows, asset, settled, since, old["service"] | paired, {row["item_id"] for row in kept}
         ),
         entries, side=side, window=window, asset=asset, fees=fees, decisions=decisions,
+        rules=bank.rules,
     )  # fmt: skip
     booked = dict(zip(entries["entry_id"], entries["booked_on"].map(_day), strict=True))
     known = None if balance is None else given_amount("balance", balance)
@@ -347,7 +350,7 @@ def reconcile(
     for row in _records(matching.groups):
         book.take_group(
             flows[row["group"]], row["charges"], Decimal(0) if row["block"] else row["difference"],
-            row["detail"],
+            row["detail"], tolerated=row["how"] == "tolerance",
         )  # fmt: skip
     for row in kept:
         book.take_carried(row)

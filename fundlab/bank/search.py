@@ -6,10 +6,11 @@ what it only lists, is decided in one place, :meth:`Search.step`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, Final
 
 from fundlab.bank.blocks import blocks
@@ -62,6 +63,8 @@ class Item:
     """What a bank may lump a day's transfers by."""
     mentions: tuple[Item, ...] = ()
     """The transfers that an entry names by id or ``ref_id``."""
+    rules: tuple[int, ...] = ()
+    """Those of the user's own that may be about it."""
 
     @property
     def gross(self) -> int:
@@ -341,6 +344,25 @@ class Search:
             for number in pair:
                 yield from (edge for edge in sums[number] if not pair <= edge)
 
+    def by_rule(self, rule: int, days: int, within: int) -> Iterator[Edge]:
+        """Pairs that a rule of the user's own allows, of amounts ``within`` so much."""
+        waiting: dict[tuple[str, bool], list[Item]] = defaultdict(list)
+        for transfer in self.left(entries=False):
+            if rule in transfer.rules:
+                waiting[transfer.kind].append(transfer)
+        for transfers in waiting.values():
+            transfers.sort(key=lambda item: item.amount)
+        for entry in (item for item in self.left(entries=True) if rule in item.rules):
+            transfers = waiting[entry.kind]
+            low = bisect_left(transfers, entry.gross - within, key=lambda item: item.amount)
+            for transfer in islice(transfers, low, None):
+                if transfer.amount > entry.gross + within:
+                    break
+                early, late = transfer.first - EARLY, transfer.last + days
+                named = not entry.mentions or transfer in entry.mentions
+                if named and early <= entry.last and entry.first <= late:
+                    yield frozenset((entry.number, transfer.number))
+
     def by_sum(self, pools: _Pools, less: int = 0) -> Iterator[Edge]:
         """One entry for several transfers, and one transfer for several entries."""
         for of_bank in (True, False):
@@ -548,6 +570,9 @@ class Search:
         for component in components(possible):
             members = frozenset().union(*component)
             if any(number in self.held for number in members):
+                self._ask(how, component)
+                continue
+            if how == "tolerance" and len(component) > 1:
                 self._ask(how, component)
                 continue
             if all(len(edge) == 2 for edge in component):

@@ -24,6 +24,7 @@ from fundlab.bank.model import (
     STATEMENTS,
     Entry,
     Page,
+    Rule,
     check_digits,
     file_text,
     given_amount,
@@ -70,13 +71,14 @@ class Statements:
     empty unless read with ``strict=False``.
 
     ``options`` are ``opening``, ``columns``, ``dates``, ``decimal`` and ``profile`` where they were
-    given, as the command line takes them.
+    given, as the command line takes them; ``rules`` are those of the profile, for ``reconcile``.
     """
 
     entries: pd.DataFrame
     statements: pd.DataFrame
     findings: pd.DataFrame
     options: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
 
     def __repr__(self) -> str:
         return (
@@ -173,6 +175,7 @@ def read(
         to_frame(_entries(pages)), to_frame(_statements(pages)),
         to_frame(_table([{n: getattr(f, n) for n in FINDINGS.names} for f in findings], FINDINGS)),
         {name: str(value) for name, value in options.items() if value is not None},
+        habits.get("rules", ()),
     )  # fmt: skip
 
 

@@ -159,6 +159,16 @@ def test_other_keys_of_a_profile(tmp_path: Path) -> None:
     found = bank.read(file, profile=profile)
     assert found.entries["own_ref"].tolist() == ["0000123"]
     assert found.statements["proved"].tolist() == ["no"]
+    for text, told in (
+        ("bogus = 1", "unknown bogus"), ("days = 9", "give says or type"),
+        ("says = '--'", "give says or type"), ("type = 'CRYPTO_DEPOSIT'", "is not one of WIRE"),
+        ("says = 'x'\ndays = -1", "rules: days=-1: give"), ("says = 1", "says must be a text"),
+        ("says = 'x'\namount = 0.5", "amount=0.5 is not an amount"),
+        ("says = 'x'\namount = '-1'", "is negative"),
+    ):  # fmt: skip
+        profile.write_text(f"[[rules]]\n{text}\n")
+        with pytest.raises(AnalysisError, match=told):
+            bank.read(file, profile=profile)
     for text in ("skip = -1", "reference = '('", "partial = 1", "rules = ['x']"):
         profile.write_text(text)
         with pytest.raises(AnalysisError, match=f"{text.partition(' ')[0]} must be"):

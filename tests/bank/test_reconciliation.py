@@ -43,7 +43,7 @@ def check_that_it_foots(found: bank.Reconciliation) -> None:
     )
     for total, parts in (
         ("adjusted_bank", bank_side),
-        ("adjusted_service", ("per_service", "unrecorded", "service_errors")),
+        ("adjusted_service", ("per_service", "unrecorded", "tolerated", "service_errors")),
     ):
         for name in COLUMNS:
             assert sum(lines[part][name] for part in parts) == lines[total][name]
@@ -128,7 +128,8 @@ def test_a_month_with_one_of_each(tmp_path: Path) -> None:
     assert amounts == {
         "per_bank": 2109, "deposits_in_transit": 16, "outstanding_withdrawals": -8, "netted": 0,
         "bank_errors": -1, "undecided": 0, "adjusted_bank": 2116, "per_service": 2128,
-        "unrecorded": -12, "service_errors": 0, "adjusted_service": 2116, "difference": 0,
+        "unrecorded": -12, "tolerated": 0, "service_errors": 0, "adjusted_service": 2116,
+        "difference": 0,
     }  # fmt: skip
     listed = {row["item_id"]: row for row in found.items.to_dict("records")}
     assert {name: row["age"] for name, row in listed.items() if not name.startswith("bank-")} == {
@@ -322,6 +323,33 @@ def test_several_entries_are_accepted_for_several_transfers(tmp_path: Path) -> N
         with pytest.raises(fl.errors.FundlabError, match=told):
             bank.accept(store, *ids, **given)
     assert len(store.annotations()) == 4
+
+
+def test_a_rule_of_the_profile_takes_a_payment_within_its_days_and_amount(tmp_path: Path) -> None:
+    profile = tmp_path / "bank.toml"
+    profile.write_text(
+        '[[rules]]\nsays = "card settlement"\ntype = "WIRE_DEPOSIT"\ndays = 9\namount = "0.50"\n'
+    )
+    rows = paid([transfer("t", 100, 0), transfer("u", 300, 0), transfer("v", 7, 0),
+                 transfer("w", 500, 0), transfer("x", 501, 0), transfer("y", -90, 0)])  # fmt: skip
+    (tmp_path / "b.csv").write_text(
+        "date,amount,balance,memo\n2026-01-01,7.00,7.00,fee of u\n"
+        "2026-01-08,99.70,106.70,CARD-SETTLEMENT 17\n2026-01-09,300.00,406.70,card settlement\n"
+        "2026-01-09,500.50,907.20,card settlement\n2026-01-09,-90.20,817.00,card settlement\n"
+    )
+    found = bank.reconcile(rows, bank.read(tmp_path / "b.csv", profile=profile), "2026-01")
+    check_that_it_foots(found)
+    how = dict(zip(found.matching.groups["how"], found.matching.groups["difference"], strict=True))
+    assert how == {"amount": 0, "rule": 0, "tolerance": D("-0.3")}
+    assert lines_of(found)["tolerated"]["closing"] == D("-0.3")
+    tolerated = found.items[found.items["category"] == "tolerated"]
+    assert tolerated["explained"].tolist() == [True]
+    assert "less" in tolerated["why"].iloc[0]
+    # Two fit the one of 500.50, and a withdrawal is none of the rule's type.
+    assert set(found.matching.candidates["item_id"]) > {"w", "x"}
+    assert "y" in {*found.matching.open["item_id"]}
+    without = bank.reconcile(rows, bank.read(tmp_path / "b.csv"), "2026-01")
+    assert set(without.matching.groups["how"]) == {"amount"}
 
 
 def statement_of(path: Path, *lines: str) -> bank.Statements:
