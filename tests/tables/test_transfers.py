@@ -29,6 +29,7 @@ from fundlab.tables import transfers as meaning
 
 Row = dict[str, Any]
 MONEY = pa.decimal128(38, 18)
+NOT_SET = "0001-01-01T00:00:00Z"
 
 # Each way in which a row can be wrong, and the rules it then breaks.
 WRONG: dict[str, tuple[Row, set[str]]] = {
@@ -48,7 +49,7 @@ WRONG: dict[str, tuple[Row, set[str]]] = {
     ),
     "updated before created": ({"updated_at": "2026-02-28T23:59:59Z"}, {"updated_at"}),
     "no updated_at": ({"updated_at": None}, set()),
-    "updated_at not set": ({"updated_at": "0001-01-01T00:00:00Z"}, set()),
+    "updated_at not set": ({"updated_at": NOT_SET}, set()),
     "no total": ({"total": None}, {"required"}),
     "no status": ({"status": None}, {"required"}),
     "empty asset": ({"asset": ""}, {"required"}),
@@ -190,7 +191,7 @@ def broken(rows: list[Row]) -> Iterator[tuple[str, str]]:
             fee = Decimal(row["fee"]) * (1 if row["direction"] == "DEBIT" else -1)
             if Decimal(row["total"]) != Decimal(row["amount"]) + fee:
                 yield name, "total"
-        if row["updated_at"] is not None and row["updated_at"] < row["created_at"]:
+        if row["updated_at"] not in (None, NOT_SET) and row["updated_at"] < row["created_at"]:
             yield name, "updated_at"
         other = row.get("balance_asset")
         converted = row.get("auto_conversion") or {}
