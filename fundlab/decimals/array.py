@@ -406,14 +406,14 @@ class DecimalArray(ExtensionArray):
             units, missing = self._column
             if units.flags.c_contiguous:
                 self._store.shared = True
-            return text.to_arrow(units, missing)
+            return int128.to_arrow(units, missing)
         if convert.is_text(type):
             return text.to_text(*self._column).cast(type)
         if pa.types.is_floating(type):
             return pa.array(self.to_numpy(np.float64), mask=self._missing).cast(type)
         if pa.types.is_boolean(type):
             return pa.array(int128.nonzero(self._units), mask=self._missing)
-        array = text.to_arrow(*self._column)
+        array = int128.to_arrow(*self._column)
         if pa.types.is_decimal(type):
             convert.check_range(array, type.precision - type.scale)
         return array.cast(type)
@@ -678,7 +678,7 @@ class DecimalArray(ExtensionArray):
             places = kernels.empty_table(len(units))
             kernels.call("among", own, len(own), units, len(units), *places, inside)
         else:
-            values, ours = text.to_arrow(units, missing), text.to_arrow(own, gone)
+            values, ours = int128.to_arrow(units, missing), int128.to_arrow(own, gone)
             found = pc.is_in(ours, value_set=values, skip_nulls=True)
             inside = found.to_numpy(zero_copy_only=False).copy()
         inside[gone] = some_missing

@@ -15,7 +15,14 @@ from pandas.api.types import infer_dtype
 
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.decimals import int128, text, wide
-from fundlab.decimals.int128 import PRECISION, SCALE, Column, Floats, cleared
+from fundlab.decimals.int128 import (
+    PRECISION,
+    SCALE,
+    Column,
+    Floats,
+    cleared,
+    from_arrow_buffers,
+)
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number, is_whole, parse_one
 
 FLOAT_HINT = (
@@ -80,7 +87,7 @@ def from_arrow(array: Any, *, strings: bool = True) -> Column:
         array = array.dictionary_decode()
     kind = array.type
     if kind == AMOUNT_TYPE:
-        units, missing = cleared(*text.from_arrow_buffers(array))
+        units, missing = cleared(*from_arrow_buffers(array))
         return int128.checked(units), missing
     if pa.types.is_null(kind):
         return _nothing(len(array))
@@ -212,7 +219,7 @@ def _from_objects(values: Iterable[Any], strings: bool) -> Column:
     near = all(-99 < cell.adjusted() < 99 for cell in cells if isinstance(cell, Decimal))
     if near and kind in {"decimal", "integer", "empty"}:
         try:
-            return cleared(*text.from_arrow_buffers(pa.array(cells, AMOUNT_TYPE, from_pandas=True)))
+            return cleared(*from_arrow_buffers(pa.array(cells, AMOUNT_TYPE, from_pandas=True)))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             pass  # one value at a time finds what is wrong, or reads what Arrow does not
     missing = np.array([is_missing(cell) for cell in cells], bool)

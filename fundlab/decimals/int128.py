@@ -2,8 +2,9 @@
 
 A column of n values is an array of shape (n, 2) and type uint64, called `units` here: the low
 and the high word of value x 10**18 in two's complement, which is byte for byte the value buffer
-of an Arrow decimal128(38, 18). Nothing in this module knows about missing values: their slots
-hold zero. Where ``kernels.c`` was compiled, its loops do the work.
+of an Arrow decimal128(38, 18). The arithmetic knows nothing of missing values: their slots hold
+zero; a column is units and which of its values are missing. Where ``kernels.c`` was compiled, its
+loops do the work.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.decimals import kernels
 
@@ -262,3 +265,28 @@ def _numbered_float(numbers: Ints) -> Floats:
     bits = np.abs(numbers)
     bits[numbers < 0] |= np.int64(-(1 << 63))
     return bits.view(np.float64)
+
+
+def validity(missing: Bools) -> pa.Buffer | None:
+    """Arrow's validity bitmap, or None where nothing is missing."""
+    return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
+
+
+def from_arrow_buffers(array: pa.Array) -> Column:
+    """(units, missing) of a decimal128(38, 18) array, sharing its value buffer, read-only."""
+    count = len(array)
+    missing = np.zeros(count, bool)
+    if array.null_count:
+        missing = array.is_null().to_numpy(zero_copy_only=False).copy()
+    if count == 0:
+        return np.zeros((0, 2), np.uint64), missing
+    start = array.offset * 2
+    words = np.frombuffer(array.buffers()[1], np.uint64, count=start + 2 * count)[start:]
+    words.flags.writeable = False  # Arrow lends also buffers that could be written to
+    return words.reshape(-1, 2), missing
+
+
+def to_arrow(units: Units, missing: Bools) -> pa.Array:
+    """A decimal128(38, 18) array on the same memory, where that is contiguous."""
+    buffers = [validity(missing), pa.py_buffer(np.ascontiguousarray(units))]
+    return pa.Array.from_buffers(AMOUNT_TYPE, len(units), buffers)

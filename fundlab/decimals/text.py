@@ -1,4 +1,4 @@
-"""Decimal columns from Arrow, from text and to text, a column at a time.
+"""Decimal columns from text and to text, a column at a time.
 
 Text is an amount as section 2 of the interface writes it, ``^[0-9]*\\.?[0-9]+$`` in full, with an
 optional sign, at most 64 characters and at most 20 digits before and 18 after the point.
@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.decimals import kernels
 from fundlab.decimals.int128 import (
     BLOCK,
@@ -23,9 +22,12 @@ from fundlab.decimals.int128 import (
     Units,
     blocks,
     cleared,
+    from_arrow_buffers,
     from_ints,
     take,
+    to_arrow,
     to_ints,
+    validity,
 )
 from fundlab.decimals.scalars import ExactDecimal, format_one, parse_one
 
@@ -104,28 +106,3 @@ def distinct(units: Units, missing: Bools, *, kept: bool) -> tuple[Positions, Co
     encoded = to_arrow(units, missing).dictionary_encode(null_encoding=nulls)
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
     return codes, cleared(*from_arrow_buffers(encoded.dictionary))
-
-
-def validity(missing: Bools) -> pa.Buffer | None:
-    """Arrow's validity bitmap, or None where nothing is missing."""
-    return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
-
-
-def from_arrow_buffers(array: pa.Array) -> Column:
-    """(units, missing) of a decimal128(38, 18) array, sharing its value buffer, read-only."""
-    count = len(array)
-    missing = np.zeros(count, bool)
-    if array.null_count:
-        missing = array.is_null().to_numpy(zero_copy_only=False).copy()
-    if count == 0:
-        return np.zeros((0, 2), np.uint64), missing
-    start = array.offset * 2
-    words = np.frombuffer(array.buffers()[1], np.uint64, count=start + 2 * count)[start:]
-    words.flags.writeable = False  # Arrow lends also buffers that could be written to
-    return words.reshape(-1, 2), missing
-
-
-def to_arrow(units: Units, missing: Bools) -> pa.Array:
-    """A decimal128(38, 18) array on the same memory, where that is contiguous."""
-    buffers = [validity(missing), pa.py_buffer(np.ascontiguousarray(units))]
-    return pa.Array.from_buffers(AMOUNT_TYPE, len(units), buffers)
