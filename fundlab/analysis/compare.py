@@ -49,7 +49,9 @@ _UNKNOWN: Final = (
 )
 
 
-def compare(transfers: FrameT, reported: object, opening: object = None) -> FrameT:
+def compare(
+    transfers: FrameT, reported: object, opening: object = None, *, knowing: object = None
+) -> FrameT:
     """``profile_id``, ``asset``, ``rebuilt``, ``reported``, ``difference``, ``status``, sorted.
 
     ``rebuilt`` is the ``available`` view of all of ``transfers`` (interface §2.4), ``reported``
@@ -64,8 +66,9 @@ def compare(transfers: FrameT, reported: object, opening: object = None) -> Fram
     instead of ``match``, ``break`` and ``only_reported``: the difference is then the opening, and
     proves nothing. Where ``until=`` cut off rows of either, every ``status`` is
     ``closing_unknown``: balances and transfers are then of different moments, and a difference
-    proves nothing. :func:`judge` judges a store. Raises :class:`AnalysisError` for rows nobody
-    can count, for example two different observations of one balance at the same instant.
+    proves nothing. ``knowing`` is such a frame that ``transfers`` were taken from, where they no
+    longer say so themselves. :func:`judge` judges a store. Raises :class:`AnalysisError` for rows
+    nobody can count, for example two different observations of one balance at the same instant.
 
     >>> reported = pd.DataFrame(
     ...     {
@@ -81,14 +84,8 @@ def compare(transfers: FrameT, reported: object, opening: object = None) -> Fram
     0       main    614.5     614.5           0  match
     1      spare       60        50         -10  break
     """
-    return compare_knowing(transfers, reported, opening, knowing=transfers)
-
-
-def compare_knowing(
-    transfers: FrameT, reported: object, opening: object, *, knowing: object
-) -> FrameT:
-    """:func:`compare`, with what the frame ``knowing`` knows of the rows of ``transfers``."""
-    known, seen = known_of(knowing, "transfers"), known_of(reported, "balances")
+    known = known_of(transfers if knowing is None else knowing, "transfers")
+    seen = known_of(reported, "balances")
     # What moved since the balances were observed; only of the same publication it is all there.
     moved = seen.get("moved", ()) if known.get("publication") == seen.get("publication") else ()
     since = [(profile, asset, Decimal(amount)) for profile, asset, amount in moved]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fundlab.analysis import balances as analysis
 from fundlab.analysis.closing import Restatement
-from fundlab.analysis.compare import compare_knowing, known_of
+from fundlab.analysis.compare import compare, known_of
 from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.bank.reconciliation import Reconciliation
 from fundlab.base.errors import AnalysisError
@@ -124,7 +124,7 @@ def build(
     if judgement is None:
         begins = known_of(transfers, "transfers").get("since")
         judgement = pronounce(
-            frame_of(compare_knowing(rows, seen, opening, knowing=transfers)),
+            frame_of(compare(rows, seen, opening, knowing=transfers)),
             figures.no_observations() if assertions is None else assertions,
             opening,
             begins=moment_ns(begins, "since") if isinstance(begins, str) else None,
