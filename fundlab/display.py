@@ -70,6 +70,12 @@ class Table:
         for column, (name, style) in enumerate(self.columns):
             every = (*self.rows, *self.totals)
             texts = [printable(name), *(printable(row[column].text) for row in every)]
+            if style == "number":  # the points of decimals one below the other
+                most = max(len("".join(text.partition(".")[1:])) for text in texts[1:] or texts)
+                texts[1:] = [
+                    text + " " * (most - len("".join(text.partition(".")[1:]))) * bool(text)
+                    for text in texts[1:]
+                ]
             width = max(map(len, texts))
             padded.append([t.rjust(width) if style == "number" else t.ljust(width) for t in texts])
         return ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]

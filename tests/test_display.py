@@ -223,6 +223,17 @@ def test_everything_of_a_service_shows_itself_without_a_secret(world: Any) -> No
     assert "no problems" in pages["verification"]
 
 
+def test_decimals_stand_one_below_the_other() -> None:
+    amounts = pd.array(["1250.5", "0.000000000000000001", "-3"], dtype="decimal")
+    frame = pd.DataFrame({"amount": amounts, "asset": ["USD", "ETH", "USD"]})
+    lines = fl.show(frame).lines()
+    assert [line.rstrip() for line in lines[1:]] == [
+        "1,250.50                  USD",
+        "    0.000000000000000001  ETH",
+        "   -3.00                  USD",
+    ]
+
+
 def test_differences_unfold_into_candidates_rows_and_versions() -> None:
     store = fl.sample()
     transfers, balances = store.read("transfers"), store.read("balances")
@@ -251,6 +262,12 @@ def test_differences_unfold_into_candidates_rows_and_versions() -> None:
     assert half.said == "The transfer, which is of another balance"
     assert half.around is not None
     assert "profile_id" in dict(half.around.columns)
+    # In words, with separators, and times that are read.
+    assert repr(fl.reconcile.explore(transfers.iloc[1:], balances)).splitlines()[1:3] == [
+        "5,834,323.03 USD of Treasury",
+        "  1. ran below zero: a credit of 5,834,323.03 USD before 2025-11-04 14:10:49 UTC, when it "
+        "ran below zero",
+    ]
     assert fl.reconcile.explore(transfers, balances).differences == ()
     with pytest.raises(InvalidRequest, match="transfers='t' is not a frame; give a pandas"):
         fl.reconcile.explore("t", balances)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Final
 
 from fundlab.base.exact import EXACT
-from fundlab.base.values import Instant, plain_text
+from fundlab.base.values import Instant, money_text
 from fundlab.models import INTERNAL_TYPES
 from fundlab.tables.transfers import change_of, direction_of_type, right_total_of
 
@@ -88,9 +88,13 @@ def decimal(amount: int) -> Decimal:
     return EXACT.scaleb(Decimal(amount), -_SCALE)
 
 
-def _plain(amount: int) -> str:
-    """``10500000000000000000`` units as ``10.5``."""
-    return plain_text(decimal(amount))
+def _money(amount: int) -> str:
+    """``10500000000000000000`` units as ``10.50``."""
+    return money_text(decimal(amount))
+
+
+def _second(ns: int) -> str:
+    return f"{Instant.from_ns(ns):%Y-%m-%d %H:%M:%S} UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +285,7 @@ def find_causes(found: Break, place: int, evidence: Evidence) -> list[Cause]:
         detail = "the service reported no such balance"
         matching.append(Cause("not_reported", difference, detail))
     if found.observed is not None and facts.after and -facts.after_sum == difference:
-        looked_at = Instant.from_ns(found.observed)
+        looked_at = _second(found.observed)
         detail = f"{facts.after} made after {looked_at}, when it was looked at"
         matching.append(Cause("observed_earlier", difference, detail, facts.after_id))
     if found.trading and abs(difference) == found.trading:
@@ -293,7 +297,7 @@ def find_causes(found: Break, place: int, evidence: Evidence) -> list[Cause]:
         matching += _together([*given_away, *orphaned, *undecided], difference)
     rest = difference - sum(cause.amount for cause in certain)
     if not matching and certain and rest:  # what is certainly wrong is a part: the rest is missing
-        detail = f"{_listed(certain)}; missing_transfer: {_plain(rest)}"
+        detail = f"{_listed(certain)}; missing_transfer: {_money(rest)}"
         matching.append(Cause("together", difference, detail, certain[0].transfer_id))
     matching += by_course(found, facts, evidence.begins_late)
     matching += by_amount(found, latest_first, facts)
@@ -345,14 +349,14 @@ def row_errors(rows: Sequence[Row], every: Sequence[Row], evidence: Evidence) ->
         if away:
             kind = "fee" if row.fee and abs(away) in (row.fee, 2 * row.fee) else "wrong_total"
             detail = (
-                f"total is {_plain(row.total)}, amount {_plain(row.amount)} and fee "
-                f"{_plain(row.fee)} make {_plain(right)}"
+                f"total is {_money(row.total)}, amount {_money(row.amount)} and fee "
+                f"{_money(row.fee)} make {_money(right)}"
             )
             yield Cause(kind, away, detail, row.id, certain=True)
         for partner in evidence.groups.get(row.group_id, ()):
             if partner.credit != row.credit and -partner.signed != row.counted:
                 away = -partner.signed - row.counted
-                detail = f"the other half, {partner.id}, is of {_plain(partner.total)}"
+                detail = f"the other half, {partner.id}, is of {_money(partner.total)}"
                 yield Cause("mismatched_half", away, detail, row.id)
 
 
@@ -373,10 +377,10 @@ def odd_fees(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterator[
         for other, times in usual.items():
             if usual.get(fee, 0) >= times:
                 continue
-            pays = f"{times:,} of its kind pay {_plain(other)}"
-            detail = f"the fee is {_plain(fee)}; {pays}"
+            pays = f"{times:,} of its kind pay {_money(other)}"
+            detail = f"the fee is {_money(fee)}; {pays}"
             if fee - other == found.difference:
-                several = f"{_plain(fee)} is the fee of several; {pays}"
+                several = f"{_money(fee)} is the fee of several; {pays}"
                 yield from _suspects(
                     "fee", found.difference, [(row, detail) for row in odd], several
                 )
@@ -412,7 +416,7 @@ def _pairs(causes: Sequence[Cause], difference: int) -> Iterator[tuple[Cause, Ca
 
 
 def _listed(causes: Sequence[Cause]) -> str:
-    texts = [f"{cause.cause} {cause.transfer_id}: {_plain(cause.amount)}" for cause in causes]
+    texts = [f"{cause.cause} {cause.transfer_id}: {_money(cause.amount)}" for cause in causes]
     return "; ".join(texts[:SHOWN]) + ("; …" if len(texts) > SHOWN else "")
 
 
@@ -449,7 +453,7 @@ def seen_elsewhere(found: Break, rows: Sequence[Row], evidence: Evidence) -> Ite
             sides = (other.profile_id, found.profile_id)
             source, target = sides if difference > 0 else reversed(sides)
             detail = (
-                f"an internal transfer of {_plain(abs(difference))} {found.asset} "
+                f"an internal transfer of {_money(abs(difference))} {found.asset} "
                 f"from {source} to {target}"
             )
             yield Cause("missing_both_halves", difference, detail)
@@ -460,8 +464,8 @@ def seen_elsewhere(found: Break, rows: Sequence[Row], evidence: Evidence) -> Ite
 
 
 def _interval(found: Break) -> str:
-    first = "the beginning" if found.first is None else Instant.from_ns(found.first)
-    return f"between {first} and {'now' if found.last is None else Instant.from_ns(found.last)}"
+    first = "the beginning" if found.first is None else _second(found.first)
+    return f"between {first} and {'now' if found.last is None else _second(found.last)}"
 
 
 # ------------------------------------------------------- by state, by course, and by amount
@@ -501,13 +505,13 @@ def by_course(found: Break, facts: Facts, begins_late: bool) -> Iterator[Cause]:
         return
     if min(facts.lowest, 0) + found.difference < 0:
         return
-    amount, begun = f"{_plain(found.difference)} {found.asset}", Instant.from_ns(facts.begun)
+    amount, begun = f"{_money(found.difference)} {found.asset}", _second(facts.begun)
     seen_before = found.last is not None and found.last < facts.begun
     if not facts.opened and (seen_before or facts.below == facts.begun or begins_late):
         detail = f"a balance of {amount} before the first transfer here, at {begun}"
         yield Cause("missing_history", found.difference, detail)
     elif facts.below is not None:
-        below = Instant.from_ns(facts.below)
+        below = _second(facts.below)
         detail = f"a credit of {amount} before {below}, when it ran below zero"
         yield Cause("ran_below_zero", found.difference, detail)
 
@@ -516,7 +520,7 @@ def by_amount(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterat
     difference = found.difference
     if found.reported:
         kind = "credit" if difference > 0 else "debit"
-        detail = f"a {kind} of {_plain(abs(difference))} {found.asset} {_interval(found)}"
+        detail = f"a {kind} of {_money(abs(difference))} {found.asset} {_interval(found)}"
         yield Cause("missing_transfer", difference, detail)
     counting = [row for row in latest_first if row.counted]
     # The fee of one row, of none in particular where many pay it, or of several.
@@ -527,11 +531,11 @@ def by_amount(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterat
     for fee, rows in fees.items():
         times = abs(difference) // fee
         if times <= 2:
-            texts = [(row, f"its fee is {_plain(fee)}") for row in rows]
-            several = f"{_plain(fee)} is the fee of several transfers"
+            texts = [(row, f"its fee is {_money(fee)}") for row in rows]
+            several = f"{_money(fee)} is the fee of several transfers"
             yield from _suspects("fee", difference, texts, several)
         elif times <= min(len(rows), MOST_FEES):
-            detail = f"{times} times {_plain(fee)}, the fee of as many transfers or more"
+            detail = f"{times} times {_money(fee)}, the fee of as many transfers or more"
             yield Cause("several_fees", difference, detail)
     # Another amount of one row, the likeliest mistakes first.
     corrected = [(row, row.counted + difference) for row in counting]
@@ -552,7 +556,7 @@ def by_amount(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterat
 
 
 def _would_be(right: int) -> str:
-    return f"would be {_plain(abs(right))} at the service"
+    return f"would be {_money(abs(right))} at the service"
 
 
 def _suspects(

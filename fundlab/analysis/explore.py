@@ -37,6 +37,10 @@ class Candidate:
     around: Table | None
     versions: Table | None
 
+    @property
+    def words(self) -> str:
+        return self.cause.replace("_", " ")
+
 
 @dataclass(frozen=True, repr=False)
 class Difference:
@@ -69,7 +73,7 @@ class Exploration:
         for one in self.differences:
             lines.append(one.title)
             lines += [
-                f"  {rank}. {found.cause}: {found.detail}"
+                f"  {rank}. {found.words}: {found.detail}"
                 for rank, found in enumerate(one.candidates, 1)
             ]
             lines += ["  no transfer explains it"] * (not one.candidates)
@@ -175,7 +179,7 @@ _PAGE: Final = TEMPLATES.from_string(
 {{ one.candidates|length }} candidate{{ 's' if one.candidates|length != 1 }}</summary>
 <div class="fl-table"><table>{{ one.sides.body() }}</table></div>
 {% for candidate in one.candidates %}
-<details{{ ' open' if loop.first }}><summary>{{ loop.index }}. <b>{{ candidate.cause }}</b>:
+<details{{ ' open' if loop.first }}><summary>{{ loop.index }}. <b>{{ candidate.words }}</b>:
 {{ candidate.detail }}</summary>
 {% if candidate.around %}
 <div class="fl-head">{{ candidate.said }}</div>

@@ -84,7 +84,7 @@ def test_a_history_that_begins_late_is_said_to_be_so(history: list[Row]) -> None
     assert {first(found, pair) for pair in opened} == {("missing_history", None)}
     pair = min(opened)
     begun = min(row["created_at"] for row in late if key(row) == pair and change(row, "available"))
-    begins = pa.scalar(begun, pa.timestamp("ns", "UTC")).as_py().isoformat()[:19]
+    begins = pa.scalar(begun, pa.timestamp("ns", "UTC")).as_py().isoformat(" ")[:19]
     assert begins in found[pair][0]["detail"]
 
 
@@ -97,7 +97,7 @@ def test_one_balance_whose_first_transfer_takes_what_was_never_there() -> None:
     found = records(reconcile.explain(arrow(rows), observed({("p1", "USD"): Decimal(560)}, NOW)))
     assert [row["cause"] for row in found] == ["missing_history", "missing_transfer"]
     assert found[0]["detail"] == (
-        "a balance of 100 USD before the first transfer here, at 2026-01-01T00:00:00.000000000Z"
+        "a balance of 100.00 USD before the first transfer here, at 2026-01-01 00:00:00 UTC"
     )
 
 
@@ -135,7 +135,7 @@ def test_a_balance_that_ran_below_zero_dates_the_missing_deposit(history: list[R
         tried += 1
         found = explained(rows, balances)
         assert first(found, pair) == ("ran_below_zero", None), row["id"]
-        moment = pa.scalar(since, pa.timestamp("ns", "UTC")).as_py().isoformat()[:19]
+        moment = pa.scalar(since, pa.timestamp("ns", "UTC")).as_py().isoformat(" ")[:19]
         assert moment in found[pair][0]["detail"]
         assert set(found) == {pair}
     assert tried >= 3
