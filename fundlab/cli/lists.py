@@ -4,7 +4,8 @@ that ids come from the shell."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
 USUAL_LIMIT: Final = 100
+_AMOUNTS: Final = ("amount", "fee", "available", "trading", "price", "value", "price_age")
+_PROFILE: Final = 14
+"""Characters of a profile's name in a line of transfers."""
 
 commands = typer.Typer()
 
@@ -179,7 +183,7 @@ def transfers(
 ) -> None:
     """List the newest transfers.
 
-    From the service, or from --store.
+    From the service, or from --store. Times are UTC; --json has complete ids, fees and ref_ids.
     """
     from fundlab.base.values import Instant, moment_ns
     from fundlab.client.client import connect
@@ -233,58 +237,70 @@ def _show(
     as_json: bool,
     totals: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Ids complete, and names beside them where there are any; times to the second, where JSON has
-    all of them. ``totals`` are of values."""
+    """JSON has all of it. Text is to be looked at: names beside ids, times to the second; of
+    transfers one line of 120 columns. ``totals`` are of values."""
     from decimal import Decimal
 
     import pandas as pd
 
     from fundlab.base.errors import number_of, printable
-    from fundlab.base.values import Amount, plain_text
+    from fundlab.base.values import Amount, money_text, plain_text
     from fundlab.display import Cell, Table
-    from fundlab.settings.labels import names_given
+    from fundlab.settings.labels import labels, names_given, shorten_id
 
-    def text(value: Any) -> str:
+    def text(value: Any, money: Callable[[Decimal, int], str]) -> str:
         if value is None:
             return ""
         if isinstance(value, Amount | Decimal):
-            return plain_text(Decimal(getattr(value, "text", value)), 2)
-        if hasattr(value, "isoformat"):
-            return str(value.isoformat())
-        return printable(str(value))
+            return money(Decimal(getattr(value, "text", value)), 2)
+        return str(value.isoformat()) if hasattr(value, "isoformat") else printable(str(value))
 
-    shown, names = [], names_given()
-    named_keys = {key for row in rows[:limit] for key in ("id", "profile_id")
+    names, shown = names_given(), rows[:limit]
+    named_keys = {key for row in shown for key in ("id", "profile_id")
                   if str(row.get(key)).lower() in names}  # fmt: skip
-    for row in rows[:limit]:
-        named: dict[str, Any] = {}
+
+    def named(row: dict[str, Any], money: Callable[[Decimal, int], str]) -> dict[str, str]:
+        found = {}
         for key, value in row.items():
-            named[key] = text(value)
+            found[key] = text(value, money)
             if key in named_keys:
                 called = "name" if key == "id" or what == "profiles" else "profile"
-                named[called] = names.get(str(value).lower(), "")
-        shown.append(named)
-    columns = list(dict.fromkeys(key for row in shown for key in row))
-    amounts = ("amount", "fee", "available", "trading", "price", "value", "price_age")
-    cells = [
-        {key: f"{one[:10]} {one[11:19]}Z" if one and key.endswith("_at")
-         else str(pd.Timedelta(one).floor("s")) if one and key == "price_age" else one
-         for key, one in row.items()}
-        for row in shown
-    ]  # fmt: skip
+                found[called] = names.get(str(value).lower(), "")
+        return found
+
+    lines: list[dict[str, str]] = []
+    profiles = labels((str(row.get("profile_id")) for row in shown), names)
+    for row in shown:
+        line = named(row, money_text)
+        for key, value in line.items():
+            if value and key.endswith("_at"):
+                line[key] = f"{value[:10]} {value[11:19]}Z"
+            if value and key == "price_age":
+                line[key] = str(pd.Timedelta(value).floor("s"))
+        if what == "transfers":
+            profile = textwrap.shorten(profiles[line["profile_id"]], _PROFILE, placeholder="…")
+            line = {
+                "created": line["created_at"][:16], "id": shorten_id(line["id"]),
+                "profile": profile, "type": line["type"],
+                "status": line["status"], "amount": line["amount"], "asset": line["asset"],
+            }  # fmt: skip
+        lines.append(line)
+    columns = list(dict.fromkeys(key for line in lines for key in line))
     table = Table(
-        tuple((key, "number" if key in amounts else "text") for key in columns),
-        tuple(tuple(Cell(row.get(key, "")) for key in columns) for row in cells),
+        tuple((key, "number" if key in _AMOUNTS else "text") for key in columns),
+        tuple(tuple(Cell(line.get(key, "")) for key in columns) for line in lines),
     )
-    lines = table.lines() if rows else [f"no {what}"]
+    said = table.lines() if rows else [f"no {what}"]
     more = len(rows) > limit
     if more:
-        lines.append(f"… and more; give a --limit of more than {number_of(limit, 'row')}")
+        said.append(f"… and more; give a --limit of more than {number_of(limit, 'row')}")
+    body = {what: [named(row, plain_text) for row in shown], "more": more}
     if totals:
-        told = {name: text(one) if name == "value" else one for name, one in totals.items()}
-        lines.append(
+        worth = totals["value"] or Decimal(0)
+        said.append(
             f"{totals['priced']:,} of {number_of(totals['balances'], 'balance')} priced: "
-            f"{told['value'] or 'nothing'} {totals['currency']}; not part of the proof"
+            f"{money_text(worth) if totals['priced'] else 'nothing'} {totals['currency']}; not part "
+            "of the proof"
         )
-        totals = {"totals": told}
-    answer({what: shown, "more": more, **totals}, as_json, "\n".join(lines), well=False)
+        body["totals"] = {**totals, "value": text(totals["value"], plain_text)}
+    answer(body, as_json, "\n".join(said), well=False)

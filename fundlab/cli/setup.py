@@ -7,21 +7,25 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlsplit
 
 import typer
 
 from fundlab.base import terminal
-from fundlab.base.errors import SettingsError
+from fundlab.base.errors import SettingsError, number_of
 from fundlab.base.terminal import FAILED, answer, say
 from fundlab.cli.options import PROFILE, Algorithm, Json, last_month
 
 if TYPE_CHECKING:
     from fundlab.client.doctor import Check
+    from fundlab.settings.settings import Settings
 
 _SECRET: Final = "FUNDLAB_CLIENT_SECRET"
 _UNWRAPPED: Final = 10_000
+_MOST_NAMED: Final = 20
 _REPLACED: Final = (
     "client_secret", "client_secret_file", "client_secret_keyring", "signing_key", "signing_keys",
     "signing_key_id", "sandbox",
@@ -35,7 +39,8 @@ commands.add_typer(keys, name="keys")
 @commands.command()
 def init(
     name: Annotated[
-        str | None, typer.Option(help="Of the profile; by default --profile, or production.")
+        str | None,
+        typer.Option(help="Of the profile; by default --profile, or production, here sandbox."),
     ] = None,
     base_url: Annotated[
         str | None,
@@ -83,7 +88,8 @@ def init(
 ) -> None:
     """Write a profile of config.toml, and check that it works.
 
-    Asks for what no option gives.
+    Asks for what no option gives, and for names of the profiles that it finds. A service on this
+    machine, or with --sandbox, is the profile sandbox unless it is named.
     """
     from fundlab.client import signing
     from fundlab.client.doctor import doctor as run_checks
@@ -96,10 +102,10 @@ def init(
         read_config,
         write_profile,
     )
-    from fundlab.settings.secret import Secret, into_keyring
-    from fundlab.settings.settings import Settings, checked
+    from fundlab.settings.secret import Masked, Secret, into_keyring
+    from fundlab.settings.settings import Settings, checked, is_loopback
 
-    name = name or os.environ.get(PROFILE) or "production"
+    name, service_given = name or os.environ.get(PROFILE), base_url is not None
 
     def ask(setting: str, question: str, option: str, **how: Any) -> Any:
         def accept(text: str) -> Any:
@@ -115,10 +121,16 @@ def init(
         )
         return terminal.ask(question, unanswered, value_proc=accept, **how)
 
-    # What is there already, before anything is asked.
-    check_profile_name(name)
+    # What is there already, before anything but the service is asked.
     path = config_path()
     config = read_config(path) if is_there(path) else {}
+    if name is None:
+        chosen = config.get(CHOSEN, Masked("production")).reveal()
+        last = config[chosen].reveal().get("base_url") if chosen in profile_names(config) else None
+        base_url = base_url or ask("base_url", "URL of the service", "--base-url", default=last)
+        here = is_loopback(urlsplit(base_url).hostname)
+        name = "sandbox" if sandbox or here else "production"
+    check_profile_name(name)
     if name in profile_names(config) and not force:
         taken = f"{path} has a profile [{name}] already"
         kept = SettingsError(f"{taken}; nothing was written: give --force or another --name")
@@ -158,7 +170,7 @@ def init(
 
     # The key: one that is there, or a new one, which has an id only once it is registered.
     public = None
-    asking = not (base_url and auth_url and client_id)
+    asking = not (auth_url and client_id and service_given)
     if key is None and asking:
         file = terminal.ask(
             "Private key that signs requests, made where there is none (unsigned: Enter)",
@@ -197,7 +209,10 @@ def init(
     write_profile(path, name, values, _REPLACED)
 
     needed = [_SECRET] if secret_env else []
-    checks = run_checks(Settings.load(name, environ={key: os.environ[key] for key in needed}))
+    settings = Settings.load(name, environ={key: os.environ[key] for key in needed})
+    checks = run_checks(settings)
+    if asking and all(check.ok for check in checks):
+        _ask_names(path, settings)
     chosen = read_config(path).get(CHOSEN)
     run = "fundlab" if chosen and chosen.reveal() == name else f"fundlab --profile {name}"
     steps = [
@@ -214,6 +229,32 @@ def init(
     text = f"profile [{name}] is in {path}{where}; its store is {values['store']}"
     advice = "\n".join(["next:", *(f"  {one}" for one in steps)])
     _show_checks(checks, then, as_json, body, text, advice)
+
+
+def _ask_names(path: Path, settings: Settings) -> None:
+    """What the profiles of the newest transfers are called, for all that is shown later."""
+    from fundlab.client.client import Client
+    from fundlab.settings.config_file import write_names
+    from fundlab.settings.labels import names_given
+
+    newest: dict[str, Any] = {}
+    with Client(settings) as client:
+        for transfer in client.list_transfers(max_rows=1000, page_size=1000):
+            newest.setdefault(transfer.profile_id or "", transfer)
+    unnamed = {
+        one: last for one, last in newest.items() if one and one.lower() not in names_given()
+    }
+    unanswered = SettingsError("no name was given")
+    named: dict[str, str] = {}
+    with suppress(SettingsError):  # nobody there to answer: then they stay without
+        for profile, last in [*unnamed.items()][:_MOST_NAMED]:
+            seen = f"last {last.type} {last.amount} {last.asset}, {last.created_at:%Y-%m-%d}"
+            question = f"Name of profile {profile} ({seen}; none: Enter)"
+            given = terminal.ask(question, unanswered, default="", show_default=False).strip()
+            named |= {profile: given} if given else {}
+    if named:
+        write_names(path, named)
+        say(f"{number_of(len(named), 'name')} written below [names] of {path}.")
 
 
 @commands.command()

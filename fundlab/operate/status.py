@@ -135,10 +135,10 @@ def status(
     """The :class:`Status` of ``store``: what of ``expect`` (``sync``, ``report``, ``verify``,
     ``close``) is older than ``max_age``, and what is open.
 
-    A month is expected to be closed within ten days of its end. With a ``client`` its service is
-    asked what time it is, in one request without a token. ``now`` is the time in ns. Raises
-    ``InvalidRequest`` for an expectation there is none of, ``StoreDamaged`` where the store cannot
-    be read.
+    A report is expected once the store is older than ``max_age``, and a month to be closed within
+    ten days of its end. With a ``client`` its service is asked what time it is, in one request
+    without a token. ``now`` is the time in ns. Raises ``InvalidRequest`` for an expectation there
+    is none of, ``StoreDamaged`` where the store cannot be read.
     """
     unknown = [name for name in expect if name not in EXPECTED]
     if unknown or max_age <= timedelta(0):
@@ -154,6 +154,8 @@ def status(
         found.append(Finding("notes", "missed", str(error)))
 
     # What was expected.
+    age_ns = max_age / timedelta(microseconds=1) * 1000
+    begun = min((one.published_at for one in store.current("transfers").publications), default=0)
     synced = runs.get("sync", {}).get("tables", {})
     dates = {name: runs.get(name, {}).get("at") for name in ("verify", "report")}
     oldest = min(synced, key=lambda name: synced[name], default=None)
@@ -167,10 +169,12 @@ def status(
             found.append(Finding(what, "missed", detail))
         elif name not in expect:
             continue
+        elif at is None and name == "report" and now - begun < age_ns:
+            continue  # there was no time for one yet
         elif at is None:
             detail = f"there was none; run 'fundlab {name}', or say with --expect what to look for"
             found.append(Finding(what, "missed", detail))
-        elif now - Instant.parse(at).ns > max_age / timedelta(microseconds=1) * 1000:
+        elif now - Instant.parse(at).ns > age_ns:
             detail = (
                 f"the last was {_ago(now, at)}, at {at[:19]}Z; see whether the timer runs and "
                 f"what it says, then run 'fundlab {name}'"

@@ -79,6 +79,15 @@ def write_profile(path: Path, name: str, values: Mapping[str, Any], drop: Collec
     where it cannot be written, or what is there is not understood well enough to be kept.
     """
     check_profile_name(name)
+    _write_table(path, name, values, drop)
+
+
+def write_names(path: Path, names: Mapping[str, str]) -> None:
+    """Write names for ids that have none yet, as :func:`write_profile` writes a profile."""
+    _write_table(path, NAMES, names, ())
+
+
+def _write_table(path: Path, name: str, values: Mapping[str, Any], drop: Collection[str]) -> None:
     path = path.resolve()  # where it is kept elsewhere, and linked
     before = read_config(path) if is_there(path) else {}
     text = Masked(path.read_text(encoding="utf-8-sig") if before else "")
@@ -86,7 +95,7 @@ def write_profile(path: Path, name: str, values: Mapping[str, Any], drop: Collec
     if merged is None:
         raise SettingsError(
             f"[{name}] cannot be written into {path} without changing what else is there; "
-            "write the table by hand, or take another name"
+            "write the table by hand" + ", or take another name" * (name != NAMES)
         )
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,7 +121,9 @@ def _merged(
 ) -> Masked | None:
     """``text``, the file ``before``, with the profile in it; ``None`` where it would not be what
     was wanted. Nothing is raised here, where plain secrets are."""
-    old = before[name].reveal() if name in profile_names(before) else {}
+    old = before[name].reveal() if name in before else {}
+    if not isinstance(old, dict):
+        return None
     new = {key: v.reveal() if isinstance(v, Masked) else v for key, v in values.items()}
     kept = {key: value for key, value in old.items() if key not in {*drop, *new}}
     after = {key: value.reveal() for key, value in before.items()} | {name: kept | new}

@@ -20,15 +20,24 @@ UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII 
 _SHOWN_WHOLE: Final = 12
 
 
+OF_THE_SAMPLE: Final[Mapping[str, str]] = {
+    "8d0df1a2-a964-4283-b477-6aaf6c7cd2ed": "Treasury",
+    "28968992-3e75-45cb-84f7-1777cf1ead4b": "Operations",
+    "791c8f1d-5482-41d0-b515-66fbef21d92a": "Payouts",
+    "b3481fea-1560-43f4-80a4-8d12556bed80": "Reserve",
+}
+"""Its profiles, which are those of a sandbox of the same seed."""
+
+
 def names_given() -> Mapping[str, str]:
-    """The names of profiles, accounts and addresses, by their ids in small letters. What cannot
-    be read is a warning, and names nothing."""
+    """The names of profiles, accounts and addresses, by their ids in small letters, and those of
+    the sample. What cannot be read is a warning, and names nothing."""
     path = config_path()
     try:
         changed_ns = path.stat().st_mtime_ns
     except OSError:
-        return {}
-    return _read(path, changed_ns)
+        return OF_THE_SAMPLE
+    return {**OF_THE_SAMPLE, **_read(path, changed_ns)}
 
 
 @lru_cache(maxsize=1)

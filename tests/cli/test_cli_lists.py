@@ -91,12 +91,25 @@ def test_ids_are_complete_and_amounts_aligned(
     assert {line.split()[0] for line in lines[1:]} <= {*service.profile_ids}
     shown = fundlab("transfers", "--store", store, "--limit", 3)[1].splitlines()
     assert shown[-1] == "… and more; give a --limit of more than 3 rows"
-    ends = {line.index(line.split()[5]) + len(line.split()[5]) for line in shown[1:4]
-            if named not in line}  # fmt: skip
-    assert len(ends) <= 1
+    points = {line.index(".", line.index("  ", 20)) for line in shown[1:4]}
+    assert len(points) == 1  # of amounts of several assets, one below the other
     accounts = fundlab("accounts", "--store", store)[1]
     assert "••••" in accounts
     assert "routing" not in accounts
+
+
+def test_a_year_of_transfers_fits_120_columns_and_is_read_at_a_glance(fundlab: Any) -> None:
+    sample = fl.sample()
+    lines = fundlab("transfers", "--store", sample.path, "--limit", 3000)[1].splitlines()
+    assert len(lines) == 3001
+    assert max(map(len, lines)) <= 120
+    largest = sample.read("transfers")["amount"].max()
+    assert any(f"  {largest:,.2f} " in line and "  USD" in line for line in lines)
+    names = {"Treasury", "Operations", "Payouts", "Reserve"}
+    assert {line[29:43].split()[0] for line in lines[1:]} == names
+    by_profile = fundlab("balances", "--store", sample.path)[1].splitlines()
+    assert {line.split()[1] for line in by_profile[1:]} == names
+    assert "14,340,998.04" in next(line for line in by_profile if "Treasury    USD  " in line)
 
 
 def test_names_stand_for_ids_in_displays_with_the_id_on_hover(named: str, store: Path) -> None:
@@ -112,14 +125,14 @@ def test_names_that_cannot_be_read_are_a_warning(
 ) -> None:
     config = tmp_path / "fundlab" / "config.toml"
     config.write_text("[names]\na = 1\n")
-    assert name_of(named) is None
+    assert name_of(named) == "Treasury"  # as the sample has it
     assert 'must hold id = "name"' in caplog.text
     config.write_text(f'[names]\nTreasury = "{named}"\n')
-    assert name_of(named) is None
+    assert name_of(named) == "Treasury"  # as the sample has it
     assert "'Treasury' is not an id, so it names nothing" in caplog.text
     config.write_text("names = 3\n")
     config.chmod(0o644)
-    assert name_of(named) is None
+    assert name_of(named) == "Treasury"  # as the sample has it
     assert "ids are shown without names" in caplog.text
 
 

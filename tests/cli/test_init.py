@@ -63,8 +63,8 @@ def test_a_profile_is_written_and_works(
     assert (status, err) == (0, "")
     assert modes(config) == (0o600, 0o700)
     lines = out.splitlines()
-    kept = f"profile [production] is in {config} with its secret (mode 600); its store is "
-    assert lines[0] == f"{kept}{config.parents[1]}/data/production"
+    kept = f"profile [sandbox] is in {config} with its secret (mode 600); its store is "
+    assert lines[0] == f"{kept}{config.parents[1]}/data/sandbox"
     month = lines[-2].split()[-1]
     assert lines[-4:] == [
         "next:", "  fundlab sync", f"  fundlab report {month}",
@@ -75,22 +75,31 @@ def test_a_profile_is_written_and_works(
     assert fundlab("sync")[0] == 0
     assert fundlab("report", month, "--format", "csv")[0] == 0
     assert list((config.parents[1] / "data/reports").glob(f"*{month}*"))
-    assert (config.parents[1] / "data/production/transfers").is_dir()
+    assert (config.parents[1] / "data/sandbox/transfers").is_dir()
 
 
 def test_what_it_asks_for_is_asked_until_it_is_accepted(
     config: Path, service: sandbox.Sandbox, fundlab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = ["http://not.loopback", service.base_url, service.auth_url, service.client_id, ""]
+    monkeypatch.setattr("fundlab.settings.labels.OF_THE_SAMPLE", {})
+    answers += ["Treasury USD"]  # what else is found stays without a name
     typed = iter(["with white space ", service.client_secret])  # not shown while it is typed
     monkeypatch.setattr("getpass.getpass", lambda *_: next(typed))
     status, out, err = fundlab("init", answer="\n".join([*answers, ""]))
     assert status == 0, err
     assert "client_secret starts or ends with white space; copy it once more" in err
-    assert read_config(config)["production"].reveal()["client_secret"] == service.client_secret
+    assert read_config(config)["sandbox"].reveal()["client_secret"] == service.client_secret
     assert "URL of the service:" in err
     assert "http:// is for loopback only, use https://" in err
-    assert tomllib.loads(config.read_text())["production"]["client_id"] == service.client_id
+    assert tomllib.loads(config.read_text())["sandbox"]["client_id"] == service.client_id
+    # A profile that it found has a name, in the file and wherever it is shown.
+    (named,) = tomllib.loads(config.read_text())["names"].items()
+    assert named[1] == "Treasury USD"
+    assert f"Name of profile {named[0]} (last " in err
+    assert "1 name written below [names] of" in err
+    assert fundlab("sync", "transfers")[0] == 0
+    assert "  Treasury USD  " in fundlab("transfers")[1]
     # Nobody there: what is missing is named with its option.
     status, out, err = fundlab("init", "--name", "other")
     assert (status, out.strip()) == (1, "")
@@ -106,16 +115,24 @@ def test_it_is_named_by_the_option_that_all_commands_have(
     assert {*tomllib.loads(config.read_text())} == {"profile", "acme", "beta"}
 
 
+def test_a_service_elsewhere_is_production(config: Path, fundlab: Any) -> None:
+    given = ("--service", "https://service.invalid", "--client-id", "c", "--secret-stdin")
+    _, out, _ = fundlab(
+        "init", *given, "--auth-url", "https://service.invalid/t", answer="secret\n"
+    )
+    assert out.startswith(f"profile [production] is in {config} ")
+
+
 def test_a_profile_is_not_overwritten_unasked(init: Any, config: Path, fundlab: Any) -> None:
     init()
     written = config.read_text()
     status, _, err = init("--store", "elsewhere", secret="n")
     assert (status, config.read_text()) == (1, written)
-    assert f"{config} has a profile [production] already; nothing was written: give --force" in err
+    assert f"{config} has a profile [sandbox] already; nothing was written: give --force" in err
     config.write_text(written + 'withdrawal_limit = "5.00" # ask Ana\n')
     assert init("--store", "elsewhere", "--force")[0] == 0
     text = config.read_text()
-    assert text.count("[production]") == text.count("client_secret") == 1
+    assert text.count("[sandbox]") == text.count("client_secret") == 1
     assert 'withdrawal_limit = "5.00" # ask Ana\n' in text
     assert str(config.parents[1] / "elsewhere") in text
 
@@ -126,12 +143,12 @@ def test_what_was_given_before_needs_only_a_return(
     init()
     written = config.read_text()
     monkeypatch.setattr("getpass.getpass", lambda *_: service.client_secret)
-    status, _, err = fundlab("init", answer="y\n\n\n\n\n")
+    status, _, err = fundlab("init", answer="\ny\n\n\n\n")
     assert (status, config.read_text()) == (0, written)
     assert f"URL of the service [{service.base_url}]:" in err
     assert "Replace it? [y/N]:" in err
     # and Python finds the store without a word of where it is
-    assert fl.Store().path == fl.Store(config.parents[1] / "data" / "production").path
+    assert fl.Store().path == fl.Store(config.parents[1] / "data" / "sandbox").path
 
 
 def test_another_profile_leaves_the_file_as_it_is(
@@ -155,11 +172,11 @@ def test_another_profile_leaves_the_file_as_it_is(
 def test_a_failing_doctor_leaves_the_file_and_says_so(init: Any, config: Path) -> None:
     status, out, err = init(secret="wrong")
     assert (status, config.is_file()) == (1, True)
-    assert out.startswith(f"profile [production] is in {config} ")
+    assert out.startswith(f"profile [sandbox] is in {config} ")
     assert "FAIL  token: " in out
     assert "next:" not in out
     assert "1 of 4 checks failed: token; do what stands beside each, then run 'fundlab d" in err
-    assert "or 'fundlab init --name production' to give them anew" in err
+    assert "or 'fundlab init --name sandbox' to give them anew" in err
 
 
 def test_a_key_is_made_and_registered_later(init: Any, config: Path, tmp_path: Path) -> None:
@@ -168,10 +185,10 @@ def test_a_key_is_made_and_registered_later(init: Any, config: Path, tmp_path: P
     assert status == 0
     assert key.stat().st_mode & 0o777 == 0o600
     assert "-----BEGIN PUBLIC KEY-----" in err
-    assert f"fundlab init --name production --key {key} --key-id ID --force" in out
+    assert f"fundlab init --name sandbox --key {key} --key-id ID --force" in out
     assert "signing_key" not in config.read_text()
     init("--key", key, "--key-id", "k-7", "--force")
-    assert tomllib.loads(config.read_text())["production"]["signing_key_id"] == "k-7"
+    assert tomllib.loads(config.read_text())["sandbox"]["signing_key_id"] == "k-7"
 
 
 def test_the_secret_may_stay_in_the_environment(
@@ -188,7 +205,7 @@ def test_the_secret_may_stay_in_the_environment(
     assert service.client_secret not in config.read_text() + out
     # and the next commands find the rest in the profile
     assert fundlab("sync", "transfers")[0] == 0
-    assert (config.parents[1] / "data" / "production" / "transfers").is_dir()
+    assert (config.parents[1] / "data" / "sandbox" / "transfers").is_dir()
     status, _, err = fundlab("schedule", "cron", "--write")
     assert "the job fails as long as it has no FUNDLAB_CLIENT_SECRET" in " ".join(err.split())
 
@@ -208,7 +225,7 @@ def test_the_secret_may_be_in_the_keyring(
     monkeypatch.setattr("keyring.set_password", lambda s, u, p: kept.update({(s, u): p}))
     monkeypatch.setattr("keyring.get_password", lambda s, u: kept.get((s, u)))
     assert init("--keyring")[0] == 0
-    assert kept == {("fundlab-production", service.client_id): service.client_secret}
+    assert kept == {("fundlab-sandbox", service.client_id): service.client_secret}
     assert service.client_secret not in config.read_text()
 
 

@@ -68,6 +68,17 @@ def test_all_is_well_in_one_line(store: fl.Store) -> None:
     }  # fmt: skip
 
 
+def test_a_report_is_missed_once_there_was_time_for_one(
+    client: fl.Client, tmp_path: Path, clock: Clock
+) -> None:
+    store = fl.Store(tmp_path / "new", clock=clock)
+    store.sync(client)
+    assert told(status(store, now=NOW + HOUR)) == []
+    clock.now = NOW + 20 * HOUR
+    store.sync(client, full=True)
+    assert told(status(store, now=NOW + 27 * HOUR)) == [("report", "missed")]
+
+
 @pytest.mark.thorough
 def test_a_report_is_noted_with_what_it_found(store: fl.Store, tmp_path: Path) -> None:
     fl.report(store, "2026-10-05", as_of="2027-01-01", out=tmp_path, formats=["csv"])
