@@ -39,6 +39,7 @@ from fundlab.decimals.scalars import (
     from_scalar,
     is_missing,
     is_number,
+    parse_one,
     to_scalar,
 )
 
@@ -192,8 +193,8 @@ class DecimalArray(ExtensionArray):
     Made from Decimals, integers, text such as ``"-1442725.09"``, missing values and Arrow
     decimals; from floats by `from_float` only. ``+``, ``-`` and sums are exact or raise
     OverflowError; ``*`` and ``/`` round half-even at 18 decimals; division by zero raises.
-    Text may be written into a column (``fillna("0")``), but equals no value (``== "1.1"`` and
-    ``isin(["1.1"])`` are False), as it equals no Decimal. Columns of floats stay objects in a
+    Text of an amount may be written into a column (``fillna("0")``) and compared with one
+    (``== "1.10"``, ``isin(["1.10"])``). Columns of floats stay objects in a
     concatenation, unless they hold no value.
 
     >>> pd.array(["1.10", None, "0.05"], dtype="decimal") * 3
@@ -649,13 +650,11 @@ class DecimalArray(ExtensionArray):
     def isin(self, values: Any) -> Bools:
         """Which values equal one of `values`, as ``==`` finds them: 3 equals 3.0, 0.1 no float.
 
-        Text equals none, also where it reads as a number: convert it with ``Decimal`` first.
-
-        Looks at one Python object at a time where `values` holds floats or anything else than
-        decimals and integers.
+        Text of an amount stands for the amount. Looks at one Python object at a time where `values`
+        holds floats or anything else than amounts.
         """
         try:
-            units, missing = convert.from_any(values, strings=False)
+            units, missing = convert.from_any(values, strings=True)
         except (TypeError, ValueError, OverflowError):
             # of any values, those that the column can hold exactly
             exactly: list[int] = []
@@ -663,9 +662,10 @@ class DecimalArray(ExtensionArray):
                 exact = (
                     Decimal.from_float(float(one)) if isinstance(one, float | np.floating) else one
                 )
-                if is_number(exact) and not is_missing(exact):
+                written = isinstance(one, str)
+                if written or (is_number(exact) and not is_missing(exact)):
                     try:
-                        exactly.append(from_scalar(exact))
+                        exactly.append(parse_one(one, 0) if written else from_scalar(exact))
                     except (ValueError, OverflowError):
                         continue
             units, missing = int128.from_ints(exactly), np.zeros(len(exactly), bool)

@@ -27,13 +27,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from fundlab.decimals.array import DecimalArray, DecimalDtype
+from fundlab.decimals.convert import FLOAT_HINT
 from fundlab.decimals.groups import PANDAS
 from fundlab.decimals.int128 import LIMIT, ONE
 from fundlab.decimals.scalars import is_missing, to_scalar
 
 EXCEL_DIGITS = 15  # significant ones, of a number in a cell
 
-PLOTTERS = ("altair", "matplotlib", "seaborn")
+OTHERS = {"altair": "altair", "ibis": "ibis-framework", "matplotlib": "matplotlib",
+          "seaborn": "seaborn"}  # fmt: skip
+"""Other libraries than pandas, by their modules: how each is called where it is installed from."""
 
 Function = Callable[..., Any]
 
@@ -77,7 +80,7 @@ def close(gaps: list[Gap]) -> None:
             owner = resolve_name(gap.owner)
             pandas_own = getattr(owner, gap.name)
         except (ImportError, AttributeError):
-            library = next((name for name in PLOTTERS if gap.owner.startswith(name)), "pandas")
+            library = OTHERS.get(re.split("[.:]", gap.owner)[0], "pandas")
             warnings.warn(
                 f"{library} {version(library)} has no {gap.owner}.{gap.name}: fundlab cannot make "
                 f"it exact for decimal columns; its results may be floats (see {library} issue "
@@ -158,12 +161,19 @@ def round_by_name(
 
 @instead_of("pandas.core.reshape.merge:_MergeOperation", "_maybe_coerce_merge_keys", issue=53696)
 def coerce_merge_keys(pandas_own: Function, merge: Any) -> None:
-    """Both keys of a merge become decimals, where one is and the other holds whole numbers.
+    """Both keys of a merge become decimals, where one is and the other holds whole numbers; floats
+    are refused, which pandas would match with nothing.
 
     pandas itself has a common type for these, but of nullable and Arrow integers makes floats.
     """
     for place, pair in enumerate(zip(merge.left_join_keys, merge.right_join_keys, strict=True)):
         dtypes = [key.dtype for key in pair]
+        for key in pair if DecimalDtype() in dtypes else ():
+            if key.dtype.kind == "f" and not pd.isna(key).all():
+                raise TypeError(
+                    f"merge: one key is decimal, the other {key.dtype}: 1.1 as a float equals no "
+                    f"amount; {FLOAT_HINT}"
+                )
         if DecimalDtype() in dtypes and DecimalDtype()._get_common_dtype(dtypes) is not None:
             merge.left_join_keys[place], merge.right_join_keys[place] = (
                 pd.array(getattr(key, "array", key), dtype=DecimalDtype()) for key in pair
@@ -177,6 +187,19 @@ def factorize_keys(pandas_own: Function, left: Any, right: Any, *args: Any, **kw
     if isinstance(left, DecimalArray) and isinstance(right, DecimalArray):
         left, right = (one._values_for_factorize()[0] for one in (left, right))
     return pandas_own(left, right, *args, **kwargs)
+
+
+@instead_of("pandas.core.window.rolling:BaseWindow", "_prep_values", issue=11446)
+def windows(pandas_own: Function, window: Any, values: Any) -> Any:
+    """Of ``rolling``, ``expanding`` and ``ewm``, also of groups: pandas computes them in floats."""
+    if isinstance(values, DecimalArray):
+        warnings.warn(
+            "rolling, expanding and ewm of pandas make floats of a decimal column; "
+            "fl.decimals.rolling(column, window) is exact, also of column = frame.groupby(…)[name]",
+            GapWarning,
+            stacklevel=2,
+        )
+    return pandas_own(window, values)
 
 
 @instead_of("pandas.core.dtypes.concat", "_get_result_dtype", issue=40893)
@@ -511,7 +534,20 @@ def drawn(own: Function, *args: Any, **kwargs: Any) -> Any:
     )
 
 
+def memtable(own: Function, proxy: Any, schema: Any) -> Any:
+    """ibis makes a Decimal of each value, which a missing one cannot be, unless it is one."""
+    frame = proxy.obj
+    ours = [name for name, kind in frame.dtypes.items() if isinstance(kind, DecimalDtype)]
+    each = {
+        name: frame[name].astype(object).where(frame[name].notna(), Decimal("NaN")) for name in ours
+    }
+    return own(type(proxy)(frame.assign(**each)), schema)
+
+
 ON_IMPORT = {
+    "ibis.formats.pandas": [
+        Gap("ibis.formats.pandas:PandasDataFrameProxy", "to_pyarrow", 5343, memtable)
+    ],
     "pandas.io.formats.style_render": [
         Gap("pandas.io.formats.style_render", "_maybe_wrap_formatter", 15171, styled)
     ],

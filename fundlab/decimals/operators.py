@@ -16,7 +16,7 @@ import pandas as pd
 from fundlab.base.exact import MAX_INTEGER_DIGITS
 from fundlab.decimals import convert, groups, int128, text, wide
 from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Column, Units, cleared
-from fundlab.decimals.scalars import from_scalar, is_missing, is_number
+from fundlab.decimals.scalars import from_scalar, is_missing, is_number, parse_one
 
 Signs = npt.NDArray[np.int8]
 
@@ -168,9 +168,11 @@ def _divisors(column: Column) -> Units:
 
 
 def compare(column: Column, other: Any, op: Callable[[Any, Any], Any]) -> Any:
-    """A nullable boolean array; floats are compared by their exact value.
+    """A nullable boolean array; floats are compared by their exact value, and text of an amount,
+    from which a column can be made, by the amount.
 
-    Text equals no value, as it equals no Decimal, and raises TypeError with ``<``.
+    Text such as ``1,10`` raises, for an empty answer would look like one; a word equals no value,
+    and raises TypeError with ``<``.
     """
     units, missing = column
     count = len(units)
@@ -178,6 +180,9 @@ def compare(column: Column, other: Any, op: Callable[[Any, Any], Any]) -> Any:
         other = other.item()
     if is_missing(other):
         return boolean(np.zeros(count, bool), np.ones(count, bool))
+    if isinstance(other, str) and any(map(str.isdigit, other)):
+        units_of_one = int128.from_ints([parse_one(other, 0)])
+        return boolean(_COMPARED[op](units, units_of_one), missing.copy())
     if is_number(other):
         try:
             units_of_one = int128.from_ints([from_scalar(other)])

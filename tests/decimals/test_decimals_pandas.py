@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fundlab.decimals import DecimalDtype, rolling
+from fundlab.decimals.gaps import GapWarning
 from fundlab.decimals.groups import PANDAS
 
 D = Decimal
@@ -196,11 +197,49 @@ def test_truth_values_multiply_as_one_and_zero(frame: pd.DataFrame) -> None:
             calculate()
 
 
-def test_text_equals_no_value(frame: pd.DataFrame) -> None:
-    assert values(frame["x"] == "3") == [False, False, False, None, False, False]
-    assert not frame["x"].isin(["3"]).any()
+def test_text_of_an_amount_stands_for_it_and_what_only_looks_like_one_raises(
+    frame: pd.DataFrame,
+) -> None:
+    three = frame["x"] == 3
+    assert three.sum() == 1
+    assert (frame["x"] == "3.00").tolist() == three.tolist()
+    assert frame["x"].isin(["3.00", "x"]).tolist() == three.fillna(False).tolist()
+    assert frame["x"].lt("3").tolist() == frame["x"].lt(3).tolist()
+    assert not (frame["x"] == "USD").any()  # as where a whole frame is compared
     with pytest.raises(TypeError):
-        frame["x"].lt("3")
+        frame["x"].lt("USD")
+    with pytest.raises(ValueError, match="cannot read '3,00' at position 0 as a decimal"):
+        frame[frame["x"] == "3,00"]
+
+
+def test_floats_match_nothing_so_they_are_no_key_of_a_merge() -> None:
+    ours = pd.DataFrame({"x": pd.array(["1.10", "2"], dtype="decimal"), "n": [1, 2]})
+    for theirs in ([1.1, 2.0], pd.array([1.1, None], dtype="Float64")):
+        given = pd.DataFrame({"x": theirs, "name": ["a", "b"]})
+        for left, right in ((ours, given), (given, ours)):
+            with pytest.raises(TypeError, match=r"one key is decimal, the other [Ff]loat64"):
+                left.merge(right, on="x")
+    assert len(ours.merge(pd.DataFrame({"x": [D("1.1")], "name": ["a"]}), on="x")) == 1
+
+
+def test_windows_of_pandas_say_that_they_make_floats() -> None:
+    frame = pd.DataFrame({"k": ["a", "a"], "x": pd.array(["0.1", "0.2"], dtype="decimal")})
+    for roll in (
+        lambda: frame["x"].rolling(2).sum(),
+        lambda: frame.groupby("k")["x"].rolling(2).sum(),
+        lambda: frame["x"].expanding().sum(),
+    ):
+        with pytest.warns(GapWarning, match=r"fl.decimals.rolling\(column, window\) is exact"):
+            roll()
+    assert rolling(frame.groupby("k")["x"], 2).sum().tolist()[1] == D("0.3")
+
+
+@pytest.mark.filterwarnings("ignore")  # of options that ibis sets
+def test_a_table_of_ibis_takes_a_missing_amount() -> None:
+    ibis = pytest.importorskip("ibis")
+    frame = pd.DataFrame({"x": pd.array(["1.10", None], dtype="decimal")})
+    table = ibis.memtable(frame).to_pyarrow()
+    assert table["x"].to_pylist() == [D("1.1"), None]
 
 
 def test_none_is_no_position(frame: pd.DataFrame) -> None:
