@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -220,11 +220,9 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
         elif isinstance(values.dtype, pd.DatetimeTZDtype):
             times = True
             local = [None if value is None else value.tz_convert(tz) for value in there]
-            cells = [
-                Cell("" if at is None else f"{at:%Y-%m-%d %H:%M:%S}",
-                     title="" if at is None else at.isoformat())
-                for at in local
-            ]  # fmt: skip
+            cells = _times(local)
+        elif pd.api.types.is_datetime64_dtype(values.dtype):
+            cells = _times(there)
         elif pd.api.types.is_timedelta64_dtype(values.dtype):
             style = "number"
             cells = [Cell("" if value is None else _duration_text(value)) for value in there]
@@ -252,6 +250,15 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
     note += f", {hidden:,} of them not shown" if hidden else ""
     note += f" · times in {tz}" if times else ""
     return Table(tuple(heads), tuple(zip(*columns, strict=True)), note=note, hidden=hidden)
+
+
+def _times(moments: Sequence[Any]) -> list[Cell]:
+    """To the second; of midnights alone, such as days and periods, the dates."""
+    there = [at for at in moments if at is not None]
+    form = "%Y-%m-%d" if all(at == at.normalize() for at in there) else "%Y-%m-%d %H:%M:%S"
+    return [
+        Cell("") if at is None else Cell(f"{at:{form}}", title=at.isoformat()) for at in moments
+    ]
 
 
 def _duration_text(span: pd.Timedelta) -> str:

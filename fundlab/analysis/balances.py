@@ -102,7 +102,7 @@ def changes(
     ``store.read("transfers", settled=True)``; in the view ``available`` a debit then counts from
     when it is made. ``"created"`` is ``created_at``, and so is the default of every analysis; a
     report's is ``settled``. Raises :class:`AnalysisError` for missing columns and rows nobody can
-    count. Interface §2.4.
+    count.
 
     >>> fl.balances.changes(transfers)[["transfer_id", "profile_id", "change"]]
       transfer_id profile_id  change
@@ -130,8 +130,7 @@ def running(
     Every column of ``transfers`` stays as it was, except ``asset``: it names the asset whose
     balance changes (``balance_asset`` where present). ``opening`` has ``profile_id``, ``asset``,
     ``balance``. ``basis`` as in :func:`changes`. Raises :class:`AnalysisError` for missing columns
-    and invalid rows, ``OverflowError`` for a balance beyond 20 integer digits. Interface
-    §2.4.
+    and invalid rows, ``OverflowError`` for a balance beyond 20 integer digits.
 
     Of a ``Store``, by ``created_at``, the result is a ``pyarrow.RecordBatchReader``: one pass in
     memory that does not grow, which verifies the pages that it reads; :func:`write_running` writes
@@ -322,7 +321,7 @@ def statement(
     of ``transfers``. The closing is summed from ``total`` alone and proves itself: it must equal
     opening + credits - debits - fees, summed from ``amount`` and ``fee``. Raises
     :class:`AnalysisError` naming the transfers where it does not, and for invalid rows;
-    ``OverflowError`` beyond 20 integer digits. Interface §2.4.
+    ``OverflowError`` beyond 20 integer digits.
 
     >>> fl.balances.statement(transfers, "2026-10-02").drop(columns="asset")
       profile_id  opening  credits  debits  fees  closing
@@ -376,7 +375,7 @@ def holds(transfers: FrameT) -> FrameT:
     """``profile_id``, ``asset``, ``count`` (int64), ``held`` (decimal), ``since`` (the oldest
     ``created_at``), sorted: what pending withdrawals and other debits keep from being available.
 
-    Raises :class:`AnalysisError` for invalid rows. Interface §2.4, §3.3.
+    Raises :class:`AnalysisError` for invalid rows.
 
     >>> fl.balances.holds(transfers)[["profile_id", "asset", "count", "held"]]
       profile_id asset  count   held

@@ -235,7 +235,6 @@ def entries(
     ``accounts`` is a chart (:class:`Accounts`) or the path of its TOML file; a posting that none of
     its rules fits goes to ``Equity:Unmapped``, with one warning (``UnmappedWarning``). Raises
     :class:`AnalysisError` for a chart or columns that cannot be used and invalid rows.
-    Interface §2.4.
 
     >>> booked = fl.books.entries(transfers, period="2026-10-02")
     >>> booked[["entry", "account", "debit", "credit"]]

@@ -69,7 +69,7 @@ def invariants(transfers: FrameT, complete: bool | None = None) -> FrameT:
     """``transfer_id``, ``rule``, ``expected``, ``found`` (text), sorted; empty when all hold. The
     same rules as in ``Store.verify``.
 
-    Rules (interface §2.4): ``required`` fields are there; ``status`` and ``direction`` are listed
+    Rules: ``required`` fields are there; ``status`` and ``direction`` are listed
     (others are kept when they are loaded, with a warning, but nobody can count them, so they are
     violations until somebody has looked); ``direction_of_type`` agrees with the type, where that
     is listed; ``total`` is amount less fee for credits, plus fee for debits; ``not_negative``
@@ -124,7 +124,7 @@ def anomalies(
     pay, where there are 20 or more of them and at least one fee is usual.
 
     The spans are pandas timedeltas. Raises :class:`AnalysisError` for missing columns and rows
-    nobody can count. Interface §2.3, §2.4.
+    nobody can count.
 
     >>> fl.checks.anomalies(transfers).empty
     True

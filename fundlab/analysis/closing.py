@@ -61,7 +61,7 @@ def roll_forward(
     profiles, by type), ``fee``, ``unexplained`` (where a total is not amount and fee) or
     ``closing``; the others add up to it. ``period``, ``opening`` and ``tz`` as in
     ``balances.statement``, ``basis`` as in ``balances.changes``. Raises :class:`AnalysisError` for
-    missing columns and invalid rows. Interface §2.4.
+    missing columns and invalid rows.
 
     >>> fl.balances.roll_forward(transfers, "2026-10")[["profile_id", "line", "amount"]].head(6)
       profile_id          line  amount

@@ -54,8 +54,8 @@ def compare(
 ) -> FrameT:
     """``profile_id``, ``asset``, ``rebuilt``, ``reported``, ``difference``, ``status``, sorted.
 
-    ``rebuilt`` is the ``available`` view of all of ``transfers`` (interface §2.4), ``reported``
-    the latest observed ``available + trading`` (§2.5), ``difference`` reported less rebuilt, where
+    ``rebuilt`` is the ``available`` view of all of ``transfers``, ``reported``
+    the latest observed ``available + trading``, ``difference`` reported less rebuilt, where
     a missing side counts as zero. ``status`` is ``match`` where the difference is zero, ``break``
     where both sides are there and differ, else ``only_rebuilt`` or ``only_reported``.
 

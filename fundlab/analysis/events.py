@@ -1,7 +1,6 @@
 """What the event feed shows: the course of a transfer or identity, statuses, deliveries waiting.
 
-An event's ``object`` is JSON text; it is decoded here, event by event, on one machine. Interface
-§2.10, §6.
+An event's ``object`` is JSON text; it is decoded here, event by event, on one machine.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def explain(
     blame, or too many look alike. Give all transfers, not only those of the profiles that differ:
     the other half of an internal transfer and the fees that others pay may be in sound profiles.
     The rows of the balances that differ are held in memory, as Arrow columns. Raises
-    :class:`AnalysisError` as :func:`compare` does. Interface §2.4, §2.5.
+    :class:`AnalysisError` as :func:`compare` does.
 
     >>> reported = pd.DataFrame(
     ...     {

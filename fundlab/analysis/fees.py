@@ -112,7 +112,7 @@ def summary(
     ``basis="settled"``: ``store.read("transfers", settled=True)`` has it) in the zone ``tz``;
     ``period`` is labelled as pandas' ``Grouper`` labels it. Raises :class:`AnalysisError` for
     columns that cannot be used and invalid rows; warns (``MixedAssetsWarning``) where
-    several assets are added up for want of ``asset`` in ``by``. Interface §2.4.
+    several assets are added up for want of ``asset`` in ``by``.
 
     >>> fl.fees.summary(transfers)
                            type asset  count  amount  fee
@@ -213,7 +213,7 @@ def batching(
     ``single_fee`` is the largest fee among them, ``saved`` the rest; exact where a fee does not
     grow with the amount. Only periods with more than one are listed. ``freq`` is a pandas offset
     alias in the zone ``tz``, ``basis`` as in :func:`summary`. Raises :class:`AnalysisError` for
-    missing columns and invalid rows. Interface §2.4.
+    missing columns and invalid rows.
 
     >>> done = transfers.assign(status="COMPLETED")
     >>> fl.fees.batching(done, freq="MS")[["target", "count", "fee", "single_fee", "saved"]]
@@ -260,7 +260,7 @@ def compare_quotes(
     ``addresses`` narrow the addresses, ``identity_id`` asks for an end user's. An address the
     service refuses to quote has no fee and says why in ``problem``; other errors are raised.
     Nothing is withdrawn. Raises :class:`AnalysisError` for both or neither of ``amount`` and
-    ``total``, ``ServiceError`` and ``NetworkError`` as the client does. Interface §4.15, §4.16.
+    ``total``, ``ServiceError`` and ``NetworkError`` as the client does.
 
     >>> quotes = fl.fees.compare_quotes(client, "USDC", amount="2500")
     >>> quotes[["crypto_network", "amount", "fee", "total"]].head(3)
@@ -330,7 +330,7 @@ def drift(quotes: FrameT, transfers: object) -> FrameT:
     the one that stood when the transfer was made counts (``status`` ``in_time``), the last made if
     there are more; else the last that expired (``expired``). Withdrawals never quoted are left out.
     A quote stands for the 5 minutes before ``expires_at``. Raises :class:`AnalysisError` for
-    missing columns, duplicate quotes and invalid rows. Interface §2.9.
+    missing columns, duplicate quotes and invalid rows.
 
     >>> quotes = fl.fees.compare_quotes(client, "USDC", amount="2500").head(1)
     >>> sent = transfers.head(1).assign(

@@ -89,7 +89,7 @@ def net(
     completed transfers brought and took; both flows are unsigned, ``net`` is their difference.
 
     One row where something moved. ``period`` is labelled as pandas' ``Grouper(freq=freq)`` does,
-    in the zone ``tz``, as an instant in UTC. ``basis`` as in ``balances.changes``. Interface §2.4.
+    in the zone ``tz``, as an instant in UTC. ``basis`` as in ``balances.changes``.
 
     >>> fl.flows.net(transfers, freq="MS").drop(columns="period")
       profile_id asset  inflow  outflow  net
@@ -121,7 +121,7 @@ def counterparties(
     who sent a deposit, but the memo it quotes is one of the deposit ``instructions``, which are
     ``store.read("deposit_instructions")`` and come with a ``Store``. ``freq`` and ``basis`` as in
     :func:`net`. Raises :class:`AnalysisError` for missing columns, invalid rows, and a memo of two
-    instructions. Interface §2.4.
+    instructions.
 
     >>> found = fl.flows.counterparties(transfers)
     >>> found[["profile_id", "kind", "counterparty", "inflow", "outflow"]]
@@ -200,7 +200,7 @@ def conversions(
     ``amount`` is in the transfer's own asset, ``total`` in the one whose balance changed: for
     credits ``to_asset``, for debits ``from_asset``; ``first`` and ``last`` are times of ``basis``.
     ``freq`` and ``basis`` as in :func:`net`. Raises :class:`AnalysisError` for missing columns and
-    invalid rows. Interface §2.4, §2.6.
+    invalid rows.
 
     >>> bought = transfers[transfers["id"] == "t1"].assign(balance_asset="USDC")
     >>> fl.flows.conversions(bought).iloc[:, :6]
@@ -240,7 +240,6 @@ def ageing(
     ``age`` names the bracket, such as ``1D to 3D`` (the first included); ``edges`` are pandas
     timedeltas, ascending. Transfers made after ``as_of`` are left out. Raises
     :class:`AnalysisError` for edges that make no sense, missing columns and invalid rows.
-    Interface §2.4, §3.3.
 
     >>> fl.flows.ageing(transfers, "2026-10-31")
                   type asset    age  count  total                    oldest
@@ -280,7 +279,7 @@ def ageing(
 
 def internal_pairs(transfers: FrameT) -> FrameT:
     """``group_id``, ``debit_id``, ``credit_id``, ``asset``, ``amount``, ``status``, sorted: the
-    halves of internal transfers, matched by ``group_id`` (interface §2.4).
+    halves of internal transfers, matched by ``group_id``.
 
     ``status`` is ``paired``; ``mismatch`` where amount, asset or state of the halves differ;
     ``orphan_debit`` or ``orphan_credit`` where the other half, or a ``group_id``, is missing.

@@ -53,7 +53,7 @@ def judge(
     With ``period`` the judgement is still of everything known, except that a period without any
     transfer (in days of ``tz``, on ``basis``) says so. Raises ``InvalidRequest`` for what is not
     a store, ``AnalysisError`` for a period that is not one, ``StoreDamaged`` where a file is not
-    what was written. Interface §2.4, §2.5.
+    what was written.
 
     >>> found = fl.reconcile.judge(store)
     >>> found.state, found.since, found.breaks

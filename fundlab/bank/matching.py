@@ -174,7 +174,7 @@ def match(
     nothing. Among more than 20 items altogether a sum that chance could have made is a candidate
     only, too. Where fewer than half of the entries match and more would on the other side, an
     ``OtherSideWarning`` says so. Raises
-    :class:`AnalysisError` for invalid rows. Interface §2.4.
+    :class:`AnalysisError` for invalid rows.
 
     >>> bank = pd.DataFrame({
     ...     "entry_id": ["b1", "b2", "b3"],

@@ -296,11 +296,10 @@ def _show(
         said.append(f"… and more; give a --limit of more than {number_of(limit, 'row')}")
     body = {what: [named(row, plain_text) for row in shown], "more": more}
     if totals:
-        worth = totals["value"] or Decimal(0)
+        worth = money_text(totals["value"]) if totals["priced"] else "nothing"
         said.append(
             f"{totals['priced']:,} of {number_of(totals['balances'], 'balance')} priced: "
-            f"{money_text(worth) if totals['priced'] else 'nothing'} {totals['currency']}; not part "
-            "of the proof"
+            f"{worth} {totals['currency']}; not part of the proof"
         )
         body["totals"] = {**totals, "value": text(totals["value"], plain_text)}
     answer(body, as_json, "\n".join(said), well=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
@@ -48,11 +47,29 @@ SECTIONS: Final = {
 """What the sections of the service's interface are about, but for the operations."""
 
 
+SUBJECTS: Final = {
+    "Prove": "reconcile checks bank",
+    "Study": "balances flows fees events books sql",
+    "Show, report, export": "show charts report exports",
+    "Keep what the service says": "Store sample",
+    "Load": "connect Client load_transfers load_balances load_events load_fiat_accounts "
+    "load_deposit_instructions load_addresses load_path",
+    "Pay": "plan_withdrawal plan_withdrawals wait_for resume journal quote_fee "
+    "register_fiat_account plan_account_update plan_deposit deposit_sheet find_deposits "
+    "wait_for_deposit simulate_deposit plan_deposit_address plan_rule actions",
+    "Exact amounts": "decimals DecimalDtype read_parquet types_mapper",
+    "Try things": "sandbox",
+    "Settings, errors, the interface": "Settings errors models",
+}
+"""Every public name once, under what it is for."""
+
+
 def every(program: TyperGroup) -> dict[str, str]:
     """File name → MyST text of each page that is made."""
     made = dict(reference())
     made |= dict(commands(program))
     made["reference/interface.md"] = interface()
+    made["result.html"] = result()
     return made
 
 
@@ -72,18 +89,35 @@ def llms(made: Mapping[str, str]) -> str:
 
 
 def reference() -> Iterator[tuple[str, str]]:
-    """A page for each public name of the package, and one that lists them by where they are."""
-    homes: dict[str, list[str]] = {}
-    for name in fundlab.__all__:
-        homes.setdefault(fundlab._HOME[name], []).append(name)
-    lines = ["# Names", "", "What `import fundlab as fl` gives.", ""]
-    for home, names in homes.items():
-        said = (importlib.import_module(home).__doc__ or "").split("\n\n")[0].replace("\n", " ")
-        lines += [f"## {home}", "", said, "", "```{toctree}", *names, "```", ""]
-        for name in names:
+    """A page for each public name of the package, and one that lists them by subject."""
+    lines = ["# Every name, by subject", "", "What `import fundlab as fl` gives.", ""]
+    for subject, names in SUBJECTS.items():
+        lines += [f"## {subject}", "", "| name | what it is |", "| --- | --- |"]
+        for name in names.split():
+            value = getattr(fundlab, name)
+            said = (inspect.getdoc(value) or "").split("\n\n")[0].replace("\n", " ")
+            said = re.split(r"(?<=[.:;]) |[:;]$", said.replace("|", r"\|"))[0].rstrip(":;")
+            lines.append(f"| [fl.{name}]({name}.md) | {said.replace('``', '`')} |")
             yield f"reference/{name}.md", page_of(name)
-    lines += ["## The service", "", "```{toctree}", "interface", "```", ""]
+        lines.append("")
+    lines += ["## The service", "", "[The sections of its interface](interface.md).", ""]
+    every_name = " ".join(SUBJECTS.values()).split()
+    lines += ["```{toctree}", ":hidden:", *every_name, "interface", "```", ""]
     yield "reference/index.md", "\n".join(lines)
+
+
+def result() -> str:
+    """What the first page's example shows: the verdict on the sample, and a year's balances."""
+    from fundlab.charts import DARK, LIGHT
+
+    store = fundlab.sample()
+    daily = fundlab.balances.daily(store.read("transfers"))
+    shown = [fundlab.reconcile.judge(store)._repr_html_()]
+    for theme, name in ((LIGHT, "light"), (DARK, "dark")):
+        figure = fundlab.charts.balance_course(daily[daily["asset"] == "USD"], theme)
+        drawn = fundlab.charts.to_svg(figure, transparent=True)
+        shown.append(f'<div class="only-{name}-figure">{drawn}</div>')
+    return f'<div class="result">{"".join(shown)}</div>'
 
 
 def page_of(name: str) -> str:
