@@ -89,7 +89,7 @@ def of(
     moment for all. ``amounts`` are of the asset whose balance changes; by default of transfers
     ``total`` and ``fee``, else the usual names. All rows are collected. Raises
     :class:`AnalysisError` for columns and prices that cannot be used, ``OverflowError`` for a value
-    beyond 20 integer digits. Interface §2.4.
+    beyond 20 integer digits.
 
     >>> prices = pd.DataFrame({"asset": ["ETH"], "at": transfers["created_at"].head(1),
     ...                        "price": pd.array(["2500"], dtype="decimal")})

@@ -49,9 +49,9 @@ SECTIONS: Final = {
 
 SUBJECTS: Final = {
     "Prove": "reconcile checks bank",
-    "Study": "balances flows fees events books sql",
+    "Study": "balances flows fees events books value sql",
     "Show, report, export": "show charts report exports",
-    "Keep what the service says": "Store sample",
+    "Keep what the service says": "Store sample context",
     "Load": "connect Client load_transfers load_balances load_events load_fiat_accounts "
     "load_deposit_instructions load_addresses load_path",
     "Pay": "plan_withdrawal plan_withdrawals wait_for resume journal quote_fee "

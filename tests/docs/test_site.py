@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +24,7 @@ from typer.core import TyperGroup
 import fundlab as fl
 from fundlab import cli, docs
 from fundlab.base.errors import FundlabError
+from fundlab.client.arguments import KEYWORDS
 from fundlab.docs import pages
 from fundlab.models import OPERATIONS
 
@@ -46,6 +50,36 @@ def test_every_public_name_and_every_command_has_a_page() -> None:
     ]
     assert missing == []
     assert "--catch-up" in made["commands/report.md"]
+
+
+def test_every_name_stands_under_one_subject() -> None:
+    assert sorted(" ".join(pages.SUBJECTS.values()).split()) == sorted(fl.__all__)
+
+
+def public_functions() -> Iterator[tuple[str, Any]]:
+    for name in fl.__all__:
+        value = getattr(fl, name)
+        if inspect.isfunction(value):
+            yield f"fundlab.{name}", value
+        elif isinstance(value, ModuleType):
+            for member in dir(value):
+                if inspect.isfunction(held := getattr(value, member)):
+                    yield f"{name}.{member}", held
+    for one in OPERATIONS.values():
+        yield f"Client.{one.name}", getattr(fl.Client, one.name)
+
+
+def test_every_parameter_of_a_function_is_explained() -> None:
+    texts = tomllib.loads((docs.SOURCE / "parameters.toml").read_text("utf-8"))
+    everywhere = texts.pop("everywhere")
+    missing = []
+    for path, function in public_functions():
+        told = re.findall(r"^:param (\w+):", inspect.getdoc(function) or "", re.MULTILINE)
+        known = {*everywhere, *texts.get(path, {}), *told, *(KEYWORDS if ".list_" in path else ())}
+        names = {*inspect.signature(function).parameters} - {"self"}
+        missing += [f"{path}: {name}" for name in sorted(names - known)]
+    assert missing == []
+    assert [*texts] == [path for path in texts if path in dict(public_functions())]
 
 
 MODULES = [name for name in fl.__all__ if isinstance(getattr(fl, name), ModuleType)]
@@ -205,4 +239,4 @@ def test_the_site_builds_without_warnings_and_every_link_leads_on(
             ):
                 broken.append((page.name, link))
     assert broken == []
-    assert (folder / "searchindex.js").exists()  # a script, so that search works from a file too
+    assert (folder / "_static" / "search_pages.js").exists()
