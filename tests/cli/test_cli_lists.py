@@ -161,7 +161,7 @@ def test_balances_are_worth_what_their_newest_prices_say(fundlab: Any, tmp_path:
         "currency": "USD", "value": f"{total:f}", "priced": 40, "balances": 40, "proved": False,
     }  # fmt: skip
     assert fundlab(*asked)[1].splitlines()[-1] == (
-        f"40 of 40 balances priced: {total:f} USD; not part of the proof"
+        f"40 of 40 balances priced: {total:,f} USD; not part of the proof"
     )
     old = fundlab("balances", "--store", sample, "--in", "USD", "--max-age", "0s")[1]
     assert "4 of 40 balances priced" in old
