@@ -108,14 +108,12 @@ def reference() -> Iterator[tuple[str, str]]:
 
 def result() -> str:
     """What the first page's example shows: the verdict on the sample, and a year's balances."""
-    from fundlab.charts import DARK, LIGHT
-
-    store = fundlab.sample()
+    store, charts = fundlab.sample(), fundlab.charts
     daily = fundlab.balances.daily(store.read("transfers"))
     shown = [fundlab.reconcile.judge(store)._repr_html_()]
-    for theme, name in ((LIGHT, "light"), (DARK, "dark")):
-        figure = fundlab.charts.balance_course(daily[daily["asset"] == "USD"], theme)
-        drawn = fundlab.charts.to_svg(figure, transparent=True)
+    for theme, name in ((charts.LIGHT, "light"), (charts.DARK, "dark")):
+        figure = charts.balance_course(daily[daily["asset"] == "USD"], theme)
+        drawn = charts.to_svg(figure, transparent=True)
         shown.append(f'<div class="only-{name}-figure">{drawn}</div>')
     return f'<div class="result">{"".join(shown)}</div>'
 
