@@ -20,6 +20,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -96,6 +97,21 @@ _SPARK_SETTINGS: Final = {
 }
 
 
+_beside: ContextVar[duckdb.DuckDBPyConnection | None] = ContextVar("beside", default=None)
+
+
+@contextmanager
+def relations_of(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Inside, relations that analyses take are of ``connection``, one of our own, and tables of
+    theirs are put beside them directly. A relation says nothing of its connection: to ask it for a
+    setting, or for a table beside it, makes a view, after which DuckDB binds every step again."""
+    token = _beside.set(connection)
+    try:
+        yield
+    finally:
+        _beside.reset(token)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """The columns an analysis needs of a frame; ``optional`` ones become nulls where absent."""
@@ -155,7 +171,8 @@ class Workbench(ExitStack, Generic[FrameT]):
                     self.callback(settings.set, name, str(settings.get(name)))
                 settings.set(name, value)
         elif self.lazy:
-            for name, accepted in _DUCKDB_SETTINGS.items():
+            self._connection = _beside.get()
+            for name, accepted in _DUCKDB_SETTINGS.items() if self._connection is None else ():
                 with engine_errors():
                     query = f"SELECT current_setting('{name}')"
                     ((found,),) = self._frame.query("replaced_setting", query).fetchall()

@@ -18,6 +18,7 @@ import pandas as pd
 from fundlab.analysis import checks
 from fundlab.analysis.closing import closes_in_force, restatements
 from fundlab.analysis.counting import choice
+from fundlab.analysis.engines import relations_of
 from fundlab.analysis.periods import period_bounds
 from fundlab.analysis.reconcile import judge
 from fundlab.bank.reconciliation import Reconciliation, reconcile
@@ -173,7 +174,8 @@ def read_report(
     choice("basis", basis, tuple(MOMENTS))
     transfers = store.scan("transfers", as_of=when, connection=one, settled=basis == "settled")
     reported = store.read("balances", when)
-    return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)
+    with relations_of(one):
+        return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)
 
 
 def last_close(
