@@ -12,24 +12,15 @@ label, ``figure.get_label()``, is its alternative text. ``theme`` is :data:`LIGH
 >>> figure = fl.charts.balance_course(fl.balances.daily(transfers))
 """
 
-import fundlab.charts.quiet_cache  # noqa: F401 - first of all
+from typing import TYPE_CHECKING
+
 from fundlab.charts.bars import MAX_BARS, fees_by_type, flow_bars
 from fundlab.charts.course import MAX_POINTS, balance_course
 from fundlab.charts.diagram import flow_diagram
 from fundlab.charts.heat import flows_calendar, transfer_hours
-from fundlab.charts.look import (
-    DARK,
-    LIGHT,
-    MAX_SERIES,
-    PANEL,
-    Theme,
-    compact,
-    humanise,
-    rank_profiles,
-    rank_types,
-    to_svg,
-)
+from fundlab.charts.look import MAX_SERIES, humanise, rank_profiles, rank_types
 from fundlab.charts.settlement import settlement_times
+from fundlab.charts.theme import DARK, LIGHT, PANEL, Theme, compact
 from fundlab.charts.waterfall import waterfall
 from fundlab.settings.labels import shorten_id
 
@@ -56,6 +47,18 @@ __all__ = [
     "transfer_hours",
     "waterfall",
 ]
+
+
+if TYPE_CHECKING:
+    from fundlab.charts.figure import to_svg
+
+
+def __getattr__(name: str) -> object:
+    if name != "to_svg":
+        raise AttributeError(f"module 'fundlab.charts' has no attribute {name!r}")
+    from fundlab.charts.figure import to_svg  # matplotlib takes longer to import than a page
+
+    return to_svg
 
 
 def __dir__() -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from fundlab.charts import look
-from fundlab.charts.look import LIGHT, Theme, compact, humanise, rank_types
+from fundlab.charts.look import humanise, rank_types
+from fundlab.charts.picture import Panel
+from fundlab.charts.theme import LIGHT, Theme, compact
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_BARS: Final = 60
 
@@ -36,7 +38,7 @@ class Bars:
         return cls(shown[0] - air / 2, shown[-1] + air / 2, step * 0.72)
 
 
-@look.own_settings()
+@look.chart
 def flow_bars(
     net: pd.DataFrame,
     theme: Theme = LIGHT,
@@ -54,7 +56,7 @@ def flow_bars(
     look.need(net, "period", "asset", "inflow", "outflow", "net")
     bars = Bars.of(net, tz)
 
-    def draw(axes: Axes, rows: pd.DataFrame) -> None:
+    def draw(axes: Panel, rows: pd.DataFrame) -> None:
         periods = look.local(rows["period"], tz)
         sums = look.floats(rows, "inflow", "outflow", "net").groupby(periods).sum()
         sums = sums[sums.index >= bars.first]
@@ -69,16 +71,18 @@ def flow_bars(
             words = (f"{start:%Y-%m-%d}\nin {look.spelled(row['inflow'])}\n"
                      f"out {look.spelled(row['outflow'])}\n"
                      f"net {look.spelled(row['net'], signed=True)}")  # fmt: skip
-            look.hover(axes, (start - bars.width / 2, start + bars.width / 2), words)
+            axes.hover((start - bars.width / 2, start + bars.width / 2), words)
+        ends = np.concatenate([sums["inflow"], -sums["outflow"], sums["net"]])
+        axes.set_ylim(*look.with_zero(ends, 0.05))
         axes.axhline(0, color=theme.muted, linewidth=0.8)
-        look.date_axis(axes, bars.first, bars.last)
+        axes.date_axis(bars.first, bars.last)
         look.note(axes, f"net {compact(float(sums['net'].sum()), signed=True)}", theme)
 
     figure = look.panels(
         look.by_asset(net, asset), draw, theme, "No flows", rows_below=1 if legend else 0
     )
     if legend and len(net):
-        dot = Line2D([], [], color=theme.ink, linestyle="none", marker="o", markersize=4)
+        dot = {"color": theme.ink, "linestyle": "none", "marker": "o", "markersize": 4}
         handles = [look.square(theme.inflow), look.square(theme.outflow), dot]
         look.legend_row(figure, handles, ["in", "out", "net"], theme)
     shown = look.rows_of(net, asset)
@@ -93,7 +97,7 @@ def flow_bars(
     return look.described(figure, f"Inflow and outflow over {periods} periods: {each}.")
 
 
-@look.own_settings()
+@look.chart
 def fees_by_type(
     summary: pd.DataFrame,
     theme: Theme = LIGHT,
@@ -124,7 +128,7 @@ def fees_by_type(
         }
     )
 
-    def draw(axes: Axes, rows: pd.DataFrame) -> None:
+    def draw(axes: Panel, rows: pd.DataFrame) -> None:
         fees = rows[rows["period"] >= bars.first].pivot_table(
             index="period", columns="drawn", values="fee", aggfunc="sum", fill_value=0.0
         )
@@ -134,12 +138,12 @@ def fees_by_type(
             color = theme.series[types.index(kind)]
             axes.bar(starts, fees[kind], bars.width, below, color=color)
             below += fees[kind].to_numpy()
-        look.date_axis(axes, bars.first, bars.last)
+        axes.date_axis(bars.first, bars.last)
         for start, row in fees.iterrows():
             paid = [(humanise(str(kind)), look.spelled(fee)) for kind, fee in row.items() if fee]
             each = [f"{name} {fee}" for name, fee in paid]
             across = start - bars.width / 2, start + bars.width / 2
-            look.hover(axes, across, "\n".join([f"{start:%Y-%m-%d}", *each]))
+            axes.hover(across, "\n".join([f"{start:%Y-%m-%d}", *each]))
         axes.set_ylim(*look.with_zero(below))
         look.note(axes, f"{compact(float(below.sum()))} in all", theme)
 

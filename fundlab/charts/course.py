@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from fundlab.charts import look
-from fundlab.charts.look import LIGHT, Theme, compact, rank_profiles
+from fundlab.charts.look import rank_profiles
+from fundlab.charts.picture import Panel
+from fundlab.charts.theme import LIGHT, Theme, compact
 from fundlab.settings.labels import labels, names_given
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_POINTS: Final = 400
 MAX_MARKS: Final = 40
 
 
-@look.own_settings()
+@look.chart
 def balance_course(
     daily: pd.DataFrame,
     theme: Theme = LIGHT,
@@ -55,7 +57,7 @@ def balance_course(
     )
     first, last = daily["date"].min(), daily["date"].max()
 
-    def draw(axes: Axes, mine: pd.DataFrame) -> None:
+    def draw(axes: Panel, mine: pd.DataFrame) -> None:
         # All over the same days, gaps carried forward, one column for each drawn name; at most
         # MAX_POINTS of them, the last drawn to its end.
         days = pd.date_range(first, last, freq="D")
@@ -80,7 +82,7 @@ def balance_course(
             each = [f"{called[str(name)]}: {look.spelled(value)}"
                     for name, value in closings.items() if not np.isnan(value)]  # fmt: skip
             width = pd.Timedelta(days=step * stride)
-            look.hover(axes, (day, day + width), "\n".join([f"{day:%Y-%m-%d}", *each]))
+            axes.hover((day, day + width), "\n".join([f"{day:%Y-%m-%d}", *each]))
         observed = marks[marks["asset"] == mine["asset"].iloc[0]]
         for name, right in observed[observed["agrees"]].groupby("profile_id"):
             axes.plot(
@@ -94,7 +96,7 @@ def balance_course(
                 wrong["at"].to_numpy(), wrong["reported"].to_numpy(), linestyle="none", marker="x",
                 markersize=6.5, markeredgewidth=1.8, markeredgecolor=theme.alarm, zorder=5,
             )  # fmt: skip
-        look.date_axis(axes, first, last + pd.Timedelta(days=1))
+        axes.date_axis(first, last + pd.Timedelta(days=1))
         look.note(axes, f"{compact(float(lines.iloc[-1].sum()))} in all", theme)
         axes.set_ylim(*look.with_zero(np.append(lines.to_numpy().ravel(), observed["reported"])))
 
@@ -104,13 +106,13 @@ def balance_course(
     figure = look.panels(panels, draw, theme, "No balances", rows_below=below)
     if legend and panels:
         handles = [
-            Line2D([], [], color=theme.series[place], marker=look.MARKERS[place], markersize=4.5)
+            {"color": theme.series[place], "marker": look.MARKERS[place], "markersize": 4.5}
             for place in range(len(drawn_names))
         ]
         for marker, color in (("o", theme.ink), ("x", theme.alarm)) if len(marks) else ():
             handles.append(
-                Line2D([], [], color=color, linestyle="none", marker=marker, markersize=5,
-                       markerfacecolor="none")
+                {"color": color, "linestyle": "none", "marker": marker, "markersize": 5,
+                 "markerfacecolor": "none"}
             )  # fmt: skip
         look.legend_row(figure, handles, words, theme)
     shown = look.rows_of(rows, asset)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch, Rectangle
-from matplotlib.path import Path
 
 from fundlab.charts import look
-from fundlab.charts.look import LIGHT, Layout, Theme, compact, humanise
+from fundlab.charts.look import humanise
+from fundlab.charts.picture import Panel
+from fundlab.charts.theme import LIGHT, Layout, Theme, compact
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_ENDS: Final = 7
 _GAP: Final = 0.03
 _WIDTH: Final = 0.022
+_BAND: Final = "MCCCLCCCz"
 _LEAST: Final = 0.062  # between two labels
 _MARGINS: Final = (200.0, 330.0, 30.0, 10.0)
 _LAYOUT: Final = Layout((1080.0, 290.0), _MARGINS, columns=1)
@@ -25,7 +27,7 @@ _LONGEST: Final = 46
 Spans = dict[str, tuple[float, float]]
 
 
-@look.own_settings()
+@look.chart
 def flow_diagram(
     links: pd.DataFrame,
     theme: Theme = LIGHT,
@@ -54,17 +56,23 @@ def flow_diagram(
     profiles.'
     """
     look.need(links, "stage", "source", "target", "asset", "amount")
-    by_asset, profiles = {}, {}
-    for name, rows in look.by_asset(links).items():
-        amounts = rows.assign(amount=rows["amount"].astype("float64"))
-        moved = amounts[amounts["amount"] > 0]
-        if len(moved):
-            by_asset[name] = few = _few(moved)
-            into = few["stage"] == 1
-            profiles[name] = {*few.loc[into, "target"], *few.loc[~into, "source"]}
+    tables, few, profiles = look.by_asset(links), {}, {}
+
+    def gather(assets: Iterable[str]) -> None:
+        for name in assets:
+            amounts = tables[name].assign(amount=tables[name]["amount"].astype("float64"))
+            moved = amounts[amounts["amount"] > 0]
+            if name not in few and len(moved):
+                few[name] = rows = _few(moved)
+                into = rows["stage"] == 1
+                profiles[name] = {*rows.loc[into, "target"], *rows.loc[~into, "source"]}
+
+    gather(name for name in tables if asset is None or name == asset)
+    shown = dict(few)
+    if not {*order}.issuperset(*profiles.values()):
+        gather(tables)  # colours are those of all assets
     names = dict.fromkeys([*order, *sorted(set().union(*profiles.values()))])
     colors = {name: theme.series[n % len(theme.series)] for n, name in enumerate(names)}
-    shown = {name: rows for name, rows in by_asset.items() if asset is None or name == asset}
     figure = look.panels(
         shown, lambda axes, rows: _draw(axes, rows, colors, theme), theme,
         "No flows", layout=_LAYOUT,
@@ -78,7 +86,7 @@ def flow_diagram(
     return look.described(figure, f"Flows between the outside, profiles and recipients: {words}.")
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, colors: dict[str, str], theme: Theme) -> None:
+def _draw(axes: Panel, rows: pd.DataFrame, colors: dict[str, str], theme: Theme) -> None:
     axes.set_axis_off()
     axes.set_xlim(0, 1)
     axes.set_ylim(1, 0)
@@ -113,27 +121,23 @@ def _draw(axes: Axes, rows: pd.DataFrame, colors: dict[str, str], theme: Theme) 
                 limit = heights[n] - _LEAST
         for (name, (top, bottom)), height in zip(spans.items(), heights, strict=True):
             color = theme.muted if side else colors.get(name, theme.muted)
-            axes.add_patch(
-                Rectangle((start, top), _WIDTH, max(bottom - top, 0.002), facecolor=color,
-                          linewidth=0)
-            )  # fmt: skip
+            end, low = start + _WIDTH, max(bottom, top + 0.002)
+            corners = [(start, top), (end, top), (end, low), (start, low), (start, top)]
+            axes.shape("MLLLz", corners, color)
             words = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 2]}…"
             about = f"{name}: {look.spelled(float(sizes[name]))}"
-            look.hover(axes, (start, start + _WIDTH, top, bottom), about)
+            axes.hover((start, start + _WIDTH, top, bottom), about)
             if not side:
-                _label(axes, start + _WIDTH, height, words, 6, "left", theme.ink, theme.paper)
+                axes.words(words, (end, height), (6, 0), theme.ink, va="center", halo=theme.paper)
                 continue
             shift = -5 if side == "right" else 5
             if abs(height - (top + bottom) / 2) > _LEAST / 4:  # moved: a line leads to its bar
                 shift *= 3
-                axes.annotate(
-                    "", (x, (top + bottom) / 2), (x + shift / _LAYOUT.box[0], height),
-                    annotation_clip=False,
-                    arrowprops={"arrowstyle": "-", "color": theme.muted, "linewidth": 0.6,
-                                "shrinkA": 0, "shrinkB": 0},
-                )  # fmt: skip
+                axes.plot([x, x + shift / _LAYOUT.box[0]], [(top + bottom) / 2, height],
+                          color=theme.muted, linewidth=0.6, clip_on=False)  # fmt: skip
             amount = compact(float(sizes[name]))
-            _label(axes, x, height, f"{words} · {amount}", shift, side, theme.ink, "none")
+            axes.words(f"{words} · {amount}", (x, height), (shift, 0), theme.ink, ha=side,
+                       va="center")  # fmt: skip
 
 
 def _spans(sizes: pd.Series[float], scale: float) -> Spans:
@@ -148,7 +152,7 @@ def _spans(sizes: pd.Series[float], scale: float) -> Spans:
 
 
 def _bands(
-    axes: Axes,
+    axes: Panel,
     rows: pd.DataFrame,
     end: str,
     profile: str,
@@ -173,21 +177,9 @@ def _bands(
         half = (x0 + x1) / 2
         points = [(x0, y0), (half, y0), (half, y1), (x1, y1), (x1, y1 + size), (half, y1 + size),
                   (half, y0 + size), (x0, y0 + size), (x0, y0)]  # fmt: skip
-        codes = [Path.MOVETO, *[Path.CURVE4] * 3, Path.LINETO, *[Path.CURVE4] * 3, Path.CLOSEPOLY]
-        band = PathPatch(Path(points, codes), facecolor=colors[owner], alpha=0.34, linewidth=0)
-        axes.add_patch(band)
+        axes.shape(_BAND, points, colors[owner], 0.34)
         ways = (name, owner) if across[0] < across[1] else (owner, name)
-        look.hover(axes, band.get_path(), f"{' → '.join(ways)}: {look.spelled(amount)}")
-
-
-def _label(
-    axes: Axes, x: float, y: float, text: str, shift: float, ha: str, color: str, paper: str
-) -> None:
-    axes.annotate(
-        look.drawable(text), (x, y), (shift, 0), textcoords="offset points", ha=ha, va="center",
-        fontsize=look.TEXT, color=color, parse_math=False, annotation_clip=False,
-        bbox={"boxstyle": "round,pad=0.15", "facecolor": paper, "alpha": 0.75, "linewidth": 0},
-    )  # fmt: skip
+        axes.hover((_BAND, points), f"{' → '.join(ways)}: {look.spelled(amount)}")
 
 
 def _few(rows: pd.DataFrame) -> pd.DataFrame:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
 
 from fundlab.charts import look
-from fundlab.charts.look import LIGHT, Layout, Theme, compact
+from fundlab.charts.picture import Panel
+from fundlab.charts.theme import LIGHT, Layout, Theme, compact
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_WEEKS: Final = 53
 _FEW_WEEKS: Final = 12
@@ -29,7 +29,7 @@ _SQUARE: Final = "■"
 Places = npt.NDArray[np.int64]
 
 
-@look.own_settings()
+@look.chart
 def flows_calendar(
     net: pd.DataFrame,
     theme: Theme = LIGHT,
@@ -60,7 +60,7 @@ def flows_calendar(
     rows = rows[rows["week"] >= 0]
     weeks = int(rows["week"].max()) + 1 if len(rows) else 1
 
-    def draw(axes: Axes, rows: pd.DataFrame) -> None:
+    def draw(axes: Panel, rows: pd.DataFrame) -> None:
         sums = rows.groupby(["week", "day"])["net"].sum().reset_index()
         size = sums["net"].abs()
         top = float(size.max()) or 1.0
@@ -69,7 +69,7 @@ def flows_calendar(
         for color, mine in ((theme.inflow, sums["net"] > 0), (theme.outflow, sums["net"] < 0)):
             _squares(axes, sums[mine], "week", "day", (size / full)[mine], color)
         strong = compact(full * (1 - 1 / len(_STRENGTHS)) ** 2)
-        look.scale(axes, [
+        axes.scale([
             (f"{strong} or more out", theme.muted, 1.0),
             *((_SQUARE, theme.outflow, strength) for strength in reversed(_STRENGTHS)),
             *((_SQUARE, theme.inflow, strength) for strength in _STRENGTHS),
@@ -77,7 +77,7 @@ def flows_calendar(
         ])  # fmt: skip
         for week, day, net in sums[["week", "day", "net"]].itertuples(index=False):
             at = start + pd.Timedelta(days=7 * int(week) + int(day))
-            look.hover(axes, (week - 0.5, week + 0.5, day - 0.5, day + 0.5),
+            axes.hover((week - 0.5, week + 0.5, day - 0.5, day + 0.5),
                        f"{at:%a %Y-%m-%d}: {look.spelled(net, signed=True)}")  # fmt: skip
         # Few weeks by their Mondays, many by their months, not too near to each other.
         mondays = [start + pd.Timedelta(weeks=week) for week in range(weeks)]
@@ -109,7 +109,7 @@ def flows_calendar(
     return look.described(figure, f"Net flow of each day: {each or 'none'}.")
 
 
-@look.own_settings()
+@look.chart
 def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "UTC") -> Figure:
     """How many transfers are made at each hour of each weekday, in the zone ``tz``.
 
@@ -124,7 +124,7 @@ def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "
     rows = pd.DataFrame({"hour": local.dt.hour, "day": local.dt.day_of_week, "count": weight})
     sums = rows.groupby(["day", "hour"])["count"].sum().astype("float64").reset_index()
 
-    def draw(axes: Axes, sums: pd.DataFrame) -> None:
+    def draw(axes: Panel, sums: pd.DataFrame) -> None:
         top = float(sums["count"].max())
         _blank(axes, 24, theme)
         _squares(axes, sums, "hour", "day", sums["count"] / top, theme.inflow)
@@ -134,9 +134,9 @@ def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "
         parts: list[tuple[str, str, float]] = [(f"hour of the day ({tz}) · ", theme.muted, 1.0)]
         for least, strength in dict(zip(bounds, _STRENGTHS, strict=True)).items():
             parts += [(_SQUARE, theme.inflow, strength), (f"from {least:,}", theme.muted, 1.0)]
-        look.scale(axes, parts)
+        axes.scale(parts)
         for day, hour, many in sums[["day", "hour", "count"]].itertuples(index=False):
-            look.hover(axes, (hour - 0.5, hour + 0.5, day - 0.5, day + 0.5),
+            axes.hover((hour - 0.5, hour + 0.5, day - 0.5, day + 0.5),
                        f"{WEEKDAYS[int(day)]} {int(hour):02d}:00: {many:,.0f}")  # fmt: skip
         look.note(axes, f"up to {top:,.0f} in an hour of the week", theme)
 
@@ -152,30 +152,29 @@ def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "
     )
 
 
-def _blank(axes: Axes, columns: int, theme: Theme) -> None:
+def _blank(axes: Panel, columns: int, theme: Theme) -> None:
     """A faint square for each hour or week of each weekday."""
     axes.grid(visible=False)
-    axes.spines["bottom"].set_visible(False)
+    axes.hide_foot()
     axes.set_xlim(-0.5, columns - 0.5)
     axes.set_ylim(len(WEEKDAYS) - 0.5, -0.5)
     axes.set_yticks(range(len(WEEKDAYS)), WEEKDAYS)
     every = np.array([(x, y) for x in range(columns) for y in range(len(WEEKDAYS))], np.int64)
-    axes.add_patch(_patch(every, theme.grid, 0.45))
+    _fill(axes, every, theme.grid, 0.45)
 
 
 def _squares(
-    axes: Axes, rows: pd.DataFrame, x: str, y: str, share: pd.Series[Any], color: str
+    axes: Panel, rows: pd.DataFrame, x: str, y: str, share: pd.Series[Any], color: str
 ) -> None:
     """One shape for each strength: hundreds of squares stay small in a page."""
     places = rows[[x, y]].to_numpy(dtype=np.int64)
     level = np.minimum((np.sqrt(share.to_numpy()) * len(_STRENGTHS)).astype(int), 3)
     for number, strength in enumerate(_STRENGTHS):
         if (level == number).any():
-            axes.add_patch(_patch(places[level == number], color, strength))
+            _fill(axes, places[level == number], color, strength)
 
 
-def _patch(places: Places, color: str, strength: float) -> PathPatch:
+def _fill(axes: Panel, places: Places, color: str, strength: float) -> None:
     corner = np.array([(-0.44, -0.44), (0.44, -0.44), (0.44, 0.44), (-0.44, 0.44), (-0.44, -0.44)])
     points = (places[:, None, :] + corner[None]).reshape(-1, 2)
-    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(places)
-    return PathPatch(Path(points, codes), facecolor=color, alpha=strength, linewidth=0)
+    axes.shape("MLLLz" * len(places), points, color, strength)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
 
 from fundlab.charts import look
-from fundlab.charts.look import LIGHT, Layout, Theme, humanise
+from fundlab.charts.look import humanise
+from fundlab.charts.picture import Panel
+from fundlab.charts.theme import LIGHT, TEXT, Layout, Theme
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _ROW: Final = 16.0
 _MARGINS: Final = (150.0, 44.0, 18.0, 26.0)
@@ -27,7 +28,7 @@ _TICKS: Final = (
 )  # fmt: skip
 
 
-@look.own_settings()
+@look.chart
 def settlement_times(
     settlement: pd.DataFrame, theme: Theme = LIGHT, *, legend: bool = True
 ) -> Figure:
@@ -56,10 +57,10 @@ def settlement_times(
     if legend and len(rows):
         color = theme.series[0]
         handles = [
-            Line2D([], [], color=color, linestyle="none", marker="o", markersize=6),
-            Line2D([], [], color=color, linewidth=5, alpha=0.45),
-            Line2D([], [], color=color, linewidth=1.2),
-            Line2D([], [], color=color, linestyle="none", marker="|", markersize=8),
+            {"color": color, "linestyle": "none", "marker": "o", "markersize": 6},
+            {"color": color, "linewidth": 5, "alpha": 0.45},
+            {"color": color, "linewidth": 1.2},
+            {"color": color, "linestyle": "none", "marker": "|", "markersize": 8},
         ]
         look.legend_row(figure, handles, ["half", "90 %", "99 %", "slowest"], theme)
     each = "; ".join(
@@ -71,7 +72,7 @@ def settlement_times(
     return look.described(figure, f"Settlement times by type: {each}.")
 
 
-def _draw(axes: Axes, exact: pd.DataFrame, theme: Theme) -> None:
+def _draw(axes: Panel, exact: pd.DataFrame, theme: Theme) -> None:
     color, places = theme.series[0], range(len(exact))
     times = exact[list(_PARTS)]
     quickest = float(times[times > 0].min().min())
@@ -84,10 +85,8 @@ def _draw(axes: Axes, exact: pd.DataFrame, theme: Theme) -> None:
     axes.plot(rows["max"], places, linestyle="none", marker="|", markersize=7, color=color)
     axes.plot(rows["p50"], places, linestyle="none", marker="o", markersize=6, color=color)
     for place, slowest, at in zip(places, exact["max"], rows["max"], strict=True):
-        axes.annotate(
-            duration_text(slowest), (at, place), (6, 0), textcoords="offset points",
-            va="center", fontsize=look.TEXT - 1.5, color=theme.muted, annotation_clip=False,
-        )  # fmt: skip
+        axes.words(duration_text(slowest), (at, place), (6, 0), theme.muted, va="center",
+                   size=TEXT - 1.5)  # fmt: skip
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color=theme.grid, linewidth=0.8)
     low, high = rows["p50"].min() / 1.5, rows["max"].max() * 1.5
@@ -95,14 +94,14 @@ def _draw(axes: Axes, exact: pd.DataFrame, theme: Theme) -> None:
     if (times == 0).any(axis=None):
         inside.insert(0, (least, "at once"))
     axes.set_xticks([at for at, _ in inside], [name for _, name in inside])
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.minorticks_off()
     axes.set_xlim(low, high)
-    look.name_rows(axes, list(exact["name"]), theme)
+    look.name_rows(axes, list(exact["name"]))
     for place, (name, *parts) in enumerate(zip(exact["name"], *(exact[p] for p in _PARTS),
                                                strict=True)):  # fmt: skip
         half, most, nearly, slowest = map(duration_text, parts)
         words = f"{name}: half {half}, 90 % {most}, 99 % {nearly}, slowest {slowest}"
-        look.hover(axes, (low, high, place - 0.45, place + 0.45), words)
+        axes.hover((low, high, place - 0.45, place + 0.45), words)
 
 
 def duration_text(seconds: float) -> str:

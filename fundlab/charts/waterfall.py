@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fundlab.charts import look
-from fundlab.charts.look import LIGHT, Layout, Theme, compact
+from fundlab.charts.picture import Panel
+from fundlab.charts.theme import LIGHT, PANEL, TEXT, Layout, Theme, compact
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_STEPS: Final = 5
 FEES: Final = "Fees"
@@ -20,7 +22,7 @@ _CUT: Final = 0.7
 _MARGINS: Final = (138.0, 52.0, 30.0, 8.0)
 
 
-@look.own_settings()
+@look.chart
 def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None) -> Figure:
     """How each asset went from its opening to its closing balance.
 
@@ -41,7 +43,7 @@ def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | Non
     """
     look.need(movements, "asset", "step", "kind", "amount")
     by_asset = {name: _few(rows) for name, rows in look.by_asset(movements, asset).items()}
-    layout = Layout((look.PANEL[0], _MARGINS[2] + _MARGINS[3] + 5 * _ROW), _MARGINS)
+    layout = Layout((PANEL[0], _MARGINS[2] + _MARGINS[3] + 5 * _ROW), _MARGINS)
 
     figure = look.panels(
         by_asset, lambda axes, rows: _draw(axes, rows, theme), theme, "No movements",
@@ -55,11 +57,11 @@ def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | Non
     return look.described(figure, f"From opening to closing balance: {ends or 'no movements'}.")
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, theme: Theme) -> None:
+def _draw(axes: Panel, rows: pd.DataFrame, theme: Theme) -> None:
     level = 0.0
     edges: list[float] = []
     axes.grid(visible=False)
-    axes.spines["bottom"].set_visible(False)
+    axes.hide_foot()
     for place, (kind, amount) in enumerate(zip(rows["kind"], rows["amount"], strict=True)):
         balance = kind == "balance"
         start = 0.0 if balance else level
@@ -70,11 +72,8 @@ def _draw(axes: Axes, rows: pd.DataFrame, theme: Theme) -> None:
             axes.plot(
                 [level, level], [place - 0.33, place + 1.33], color=theme.muted, linewidth=0.7
             )
-        axes.annotate(
-            compact(amount, signed=not balance), (max(start, level), place), (4, 0),
-            textcoords="offset points", va="center", fontsize=look.TEXT - 1, color=theme.ink,
-            annotation_clip=False,
-        )  # fmt: skip
+        axes.words(compact(amount, signed=not balance), (max(start, level), place), (4, 0),
+                   theme.ink, va="center", size=TEXT - 1)  # fmt: skip
         edges.append(level)
     # From zero; but where the changes would be slivers beside the balance, only around them.
     low, high = min(edges), max(edges)
@@ -89,18 +88,18 @@ def _draw(axes: Axes, rows: pd.DataFrame, theme: Theme) -> None:
         zip(rows["step"], rows["kind"], rows["amount"], strict=True)
     ):
         words = f"{step}: {look.spelled(amount, signed=kind != 'balance')}"
-        look.hover(axes, (low, high + width, place - 0.45, place + 0.45), words)
+        axes.hover((low, high + width, place - 0.45, place + 0.45), words)
     if low > 0:  # two slanted lines across a bar: it does not begin at zero
         at = low + width * 5
         for bar in np.flatnonzero(rows["kind"] == "balance"):
             for side, shift in (("left", -width), ("right", width)):
-                line = axes.plot(
+                axes.plot(
                     [at + shift - width, at + shift + width], [bar + 0.44, bar - 0.44],
                     color=theme.paper, linewidth=2.4, solid_capstyle="butt",
+                    gid=f"cut-{bar}-{side}",
                 )  # fmt: skip
-                line[0].set_gid(f"cut-{bar}-{side}")
         look.note(axes, f"drawn from {compact(low)} on", theme)
-    look.name_rows(axes, list(rows["step"]), theme)
+    look.name_rows(axes, list(rows["step"]))
     axes.set_xticks([])
 
 

@@ -11,15 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from xml.etree import ElementTree
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from fundlab import charts
 from fundlab.base.progress import progress_bar
-from fundlab.charts import Theme, humanise, to_svg
+from fundlab.charts import humanise
+from fundlab.charts.theme import PageTheme
 from fundlab.evidence.verdict import KEYS
 from fundlab.exports import replacing
 from fundlab.reports.facts import Report
@@ -39,19 +38,11 @@ TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_VARIABLES: Final = (
-    "card", "ink", "muted", "line", "inflow", "outflow", "bad",
-    "s0", "s1", "s2", "s3", "s4", "s5", "s6",
+PAGE_COLOURS: Final = PageTheme(
+    "var(--card)", "var(--ink)", "var(--muted)", "var(--line)", "var(--inflow)", "var(--outflow)",
+    "var(--bad)", tuple(f"var(--s{place})" for place in range(7)),
 )  # fmt: skip
-_STAND_INS: Final = tuple(f"#fe01{number:02x}" for number in range(len(_VARIABLES)))
-PAGE_COLOURS: Final = Theme(
-    paper=_STAND_INS[0], ink=_STAND_INS[1], muted=_STAND_INS[2], grid=_STAND_INS[3],
-    inflow=_STAND_INS[4], outflow=_STAND_INS[5], alarm=_STAND_INS[6], series=_STAND_INS[7:],
-)  # fmt: skip
-"""Stand-ins that :func:`inline_svg` turns into the page's CSS variables."""
-_STAND_IN: Final = re.compile(r"#fe01([0-9a-f]{2})")
-_NUMBER: Final = re.compile(r"-?\d+\.\d{2,}")
-_LETTERS: Final = re.compile(r"(font: [^;\"']*?)'[^;\"]*")
+"""The page's CSS variables."""
 
 Legend = tuple[tuple[str, str, str, str], ...]
 """Mark, colour, words, and what they stand for in full."""
@@ -108,14 +99,13 @@ def galleries(report: Report, drawn: Callable[[], object] = bool) -> Mapping[str
     not every asset is drawn, those are. ``drawn`` is called after each."""
     busiest = report.busiest
 
-    def picture(figure: Figure, name: str) -> Markup:
+    def picture(made: Any) -> Markup:
         drawn()
-        return inline_svg(figure, name)
+        return Markup(made.svg())  # noqa: S704 - escaped there
 
     def each(
         frame: Any,
-        draw: Callable[..., Figure],
-        name: str,
+        draw: Callable[..., object],
         marks: Legend = (),
         most: int = MAX_CHARTS,
         **given: Any,
@@ -124,15 +114,14 @@ def galleries(report: Report, drawn: Callable[[], object] = bool) -> Mapping[str
         busy = [asset for asset in busiest if asset in there]
         shown = [*busy, *(asset for asset in there if asset not in busy)][:most]
         pictures = tuple(
-            picture(draw(frame, PAGE_COLOURS, asset=asset, **given), f"{name}{number}")
-            for number, asset in enumerate(shown)
+            picture(draw(frame, PAGE_COLOURS, asset=asset, **given)) for asset in shown
         )
         return Gallery(pictures, marks if pictures else (), len(there))
 
-    def one(frame: Any, draw: Callable[..., Figure], name: str, **given: Any) -> Gallery:
+    def one(frame: Any, draw: Callable[..., object], **given: Any) -> Gallery:
         if frame.empty:
             return Gallery(())
-        return Gallery((picture(draw(frame, PAGE_COLOURS, **given), name),))
+        return Gallery((picture(draw(frame, PAGE_COLOURS, **given)),))
 
     observed = report.assertions
     if report.verdict.since is not None:  # each opening was taken over from the first of them
@@ -153,74 +142,27 @@ def galleries(report: Report, drawn: Callable[[], object] = bool) -> Mapping[str
     )
     return {
         "course": each(
-            report.course, charts.balance_course, "course", profiles,
+            report.course, charts.balance_course, profiles,
             assertions=observed, tz=report.tz, legend=False, names=report.labels,
         ),
-        "waterfall": each(report.movements, charts.waterfall, "fall", most=MAX_FALLS),
+        "waterfall": each(report.movements, charts.waterfall, most=MAX_FALLS),
         "flows": each(
-            report.flows, charts.flow_bars, "flows",
+            report.flows, charts.flow_bars,
             (("■", "inflow", "in", ""), ("■", "outflow", "out", ""), ("●", "ink", "net", "")),
             tz=report.tz, legend=False,
         ),
         "calendar": each(
-            report.daily_flows, charts.flows_calendar, "days",
+            report.daily_flows, charts.flows_calendar,
             (("■", "inflow", "more in", ""), ("■", "outflow", "more out", "")),
             MAX_WIDE_CHARTS, tz=report.tz, legend=False,
         ),
         "links": each(
-            report.links, charts.flow_diagram, "links", most=MAX_WIDE_CHARTS,
+            report.links, charts.flow_diagram, most=MAX_WIDE_CHARTS,
             order=[label for _, _, label, _ in profiles],
         ),
-        "fees": each(charged, charts.fees_by_type, "fees", types, tz=report.tz, legend=False),
+        "fees": each(charged, charts.fees_by_type, types, tz=report.tz, legend=False),
         "timing": Gallery(
-            one(report.hours, charts.transfer_hours, "hours", tz=report.tz).charts
-            + one(report.settlement, charts.settlement_times, "settled").charts
+            one(report.hours, charts.transfer_hours, tz=report.tz).charts
+            + one(report.settlement, charts.settlement_times).charts
         ),
     }  # fmt: skip
-
-
-def inline_svg(figure: Figure, name: str) -> Markup:
-    """``figure``, drawn with :data:`PAGE_COLOURS`, as an ``<svg>`` element for an HTML page.
-
-    ``name`` makes its ids unique in the page; the figure's label becomes the alternative text.
-    Only attributes are changed: words drawn in the figure may look like anything.
-    """
-    drawn = ElementTree.fromstring(to_svg(figure))  # noqa: S314 - matplotlib's, no entities
-    box = drawn.attrib["viewBox"]
-
-    def bare(name: str) -> str:
-        return name.rpartition("}")[2]  # within HTML neither svg nor xlink need a namespace
-
-    for element in drawn.iter():
-        element.tag = bare(element.tag)
-        attributes = {}
-        for key, value in element.attrib.items():
-            match bare(key):
-                case "id":
-                    value = f"{name}-{value}"
-                case "href":
-                    value = value.replace("#", f"#{name}-", 1)
-                case "d" | "x" | "y" | "transform":
-                    value = _NUMBER.sub(lambda number: f"{float(number[0]):.1f}", value)
-                case _:
-                    value = value.replace("url(#", f"url(#{name}-")
-                    value = _STAND_IN.sub(
-                        lambda code: f"var(--{_VARIABLES[int(code[1], 16)]})", value
-                    )
-                    value = _LETTERS.sub(r"\1var(--letters)", value)
-            attributes[bare(key)] = value
-        element.attrib = attributes
-        for child in list(element):
-            if bare(child.tag) in ("metadata", "style"):
-                element.remove(child)
-    for path, words in getattr(figure, "hover_paths", tuple)():
-        shape = ElementTree.SubElement(drawn, "path", {"class": "h", "d": path})
-        ElementTree.SubElement(shape, "title").text = words
-    drawn.attrib = {
-        "class": "chart", "role": "img", "aria-label": str(figure.get_label()), "viewBox": box,
-    }  # fmt: skip
-    for element in drawn.iter():
-        if element.tag not in ("text", "title"):
-            element.text = None if not (element.text or "").strip() else element.text
-        element.tail = None if not (element.tail or "").strip() else element.tail
-    return Markup(ElementTree.tostring(drawn, encoding="unicode"))  # noqa: S704 - escaped there

@@ -8,11 +8,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.path import Path
 
 from fundlab import charts
 from fundlab.base.errors import AnalysisError
 from fundlab.charts.settlement import duration_text
 from fundlab.charts.waterfall import FEES
+from fundlab.reports.page import PAGE_COLOURS
 
 HOSTILE = "$\\frac{<b>&x _日本"
 
@@ -175,7 +177,8 @@ def test_durations(seconds: float, text: str) -> None:
 def test_a_diagram_shows_amounts_in_and_out() -> None:
     figure = charts.flow_diagram(LINKS)
     assert words(figure) == ["USD", "Wire deposit · 100", "p1", "p2", "••••1234 Bank · 30"]
-    nodes = [patch.get_height() for patch in figure.axes[0].patches if hasattr(patch, "get_height")]
+    shapes = [patch.get_path() for patch in figure.axes[0].patches]
+    nodes = [shape.get_extents().height for shape in shapes if Path.CURVE4 not in shape.codes]
     source, first, second, target = nodes
     assert first + second == pytest.approx(source)
     assert (first / source, target / source) == pytest.approx((0.6, 0.3))
@@ -305,14 +308,12 @@ def test_what_settles_at_once_takes_little_of_the_axis() -> None:
 
 @pytest.mark.parametrize(("draw", "frame"), ALL)
 def test_a_page_can_say_what_is_under_the_mouse(draw: Any, frame: pd.DataFrame) -> None:
-    figure: Any = draw(frame)
-    width, height = (size * 72 for size in (figure.get_figwidth(), figure.get_figheight()))
-    found = list(figure.hover_paths())
+    picture: Any = draw(frame, PAGE_COLOURS)
+    found = [path for panel in picture.panels for path in panel.hover_paths()]
     assert found
     for path, words in found:
-        points = [tuple(map(float, pair.split(","))) for pair in re.findall(r"[-\d]+,[-\d]+", path)]
         assert path.startswith("M")
-        assert all(-1 <= x <= width + 1 and -1 <= y <= height + 1 for x, y in points)
+        assert all(-1 <= float(at) <= max(picture.size) + 1 for at in re.findall(r"-?[\d.]+", path))
         assert words.split("\n")[0]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import openpyxl
 import pandas as pd
 import pytest
-from markupsafe import Markup
 
 import fundlab as fl
 from fundlab import reports
@@ -117,7 +117,7 @@ def test_a_section_that_is_added_is_on_the_page_in_the_workbook_and_a_file(
     for module in (building, page, report_files, sections):
         monkeypatch.setattr(module, "SECTIONS", (*SECTIONS, added))
     monkeypatch.setattr(page, "EMPTY", {**sections.EMPTY, "long_ago": "None."})
-    monkeypatch.setattr(page, "inline_svg", lambda *_: Markup(""))
+    monkeypatch.setattr(page, "galleries", lambda *_: defaultdict(lambda: page.Gallery(())))
     found = reports.report(fl.sample(), "2026-10", out=tmp_path)
     assert found.long_ago["days"].tolist() == [20_758]  # to the end of October 2026
     text = found.files[0].read_text(encoding="utf-8")
