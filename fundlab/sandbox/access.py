@@ -34,38 +34,24 @@ _VERIFIERS: Final[dict[str, Algorithm]] = {
     for name, algorithm in get_default_algorithms().items()
     if name in SIGNING_ALGORITHMS
 }
-PrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 PublicKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
 
 @dataclass(frozen=True)
-class Credential:
+class Caller:
+    """Who a credential or a token stands for."""
+
+    client_id: str
+    customer_id: str
+    scopes: tuple[str, ...]
+    signing: bool
+
+
+@dataclass(frozen=True)
+class Credential(Caller):
     """One API credential. The secret is the sandbox's own and masked in ``repr``."""
 
-    client_id: str
     client_secret: str = field(repr=False)
-    customer_id: str
-    scopes: tuple[str, ...]
-    signing: bool
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who a token stands for."""
-
-    client_id: str
-    customer_id: str
-    scopes: tuple[str, ...]
-    signing: bool
-
-
-@dataclass(frozen=True)
-class SignedParts:
-    """What of a request its signature covers, exactly as it arrived."""
-
-    method: str
-    path: bytes
-    body: bytes
 
 
 class Access:
@@ -103,17 +89,16 @@ class Access:
             "credentials", client_id=client_id, customer_id=customer_id, secret=secret,
             scopes=" ".join(granted), signing=int(signing),
         )  # fmt: skip
-        return Credential(client_id, secret, customer_id, granted, signing)
+        return Credential(client_id, customer_id, granted, signing, secret)
 
     def credential(self, client_id: str) -> Credential | None:
         row = self._database.one(
-            "SELECT client_id, secret, customer_id, scopes, signing FROM credentials "
-            "WHERE client_id = ?",
+            "SELECT customer_id, scopes, signing, secret FROM credentials WHERE client_id = ?",
             client_id,
         )
         if row is None:
             return None
-        return Credential(row[0], row[1], row[2], tuple(row[3].split()), bool(row[4]))
+        return Credential(client_id, row[0], tuple(row[1].split()), bool(row[2]), row[3])
 
     def rotate(self, client_id: str, secret: str | None = None) -> Credential:
         """A new secret, or ``secret``; the client id and the signing keys stay (§5.2.7)."""
@@ -240,9 +225,10 @@ class Access:
     # ------------------------------------------------------------------ signatures
 
     def check_signature(
-        self, caller: Caller, signatures: Sequence[bytes], parts: SignedParts
+        self, caller: Caller, signatures: Sequence[bytes], method: str, target: bytes, body: bytes
     ) -> None:
-        """Check the signature header(s) of a request. Raises a 401 ``Refusal``.
+        """Check the signature header(s) of a request, which cover the rest of it exactly as it
+        arrived. Raises a 401 ``Refusal``.
 
         A credential that does not require signing may leave it out; a signature that is there is
         checked all the same once the credential has a key.
@@ -256,9 +242,11 @@ class Access:
             raise unauthorized("the request is not signed, and this credential requires it")
         if len(signatures) > 1:
             raise unauthorized("more than one signature header")
-        self._verify(caller.client_id, signatures[0], parts)
+        self._verify(caller.client_id, signatures[0], method, target, body)
 
-    def _verify(self, client_id: str, compact: bytes, parts: SignedParts) -> None:
+    def _verify(
+        self, client_id: str, compact: bytes, method: str, target: bytes, body: bytes
+    ) -> None:
         header, signed, signature, payload = _split(compact)
         kid, alg = header.get("kid"), header.get("alg")
         if "crit" in header or "b64" in header:
@@ -273,15 +261,16 @@ class Access:
             raise unauthorized("signature: unknown key id for this credential")
         if row[0] != alg:
             raise unauthorized(f"signature: this key signs {row[0]}, not {alg}")
-        method = header.get(f"{self._prefix}request-method")
+        named = header.get(f"{self._prefix}request-method")
         path = header.get(f"{self._prefix}request-path")
         timestamp = header.get(f"{self._prefix}timestamp")
-        if method != parts.method:
-            raise unauthorized(f"signature: {self._prefix}request-method is not {parts.method}")
-        if not isinstance(path, str) or path.encode() != parts.path:
+        if named != method:
+            raise unauthorized(f"signature: {self._prefix}request-method is not {method}")
+        if not isinstance(path, str) or path.encode() != target:
             unseen = "; an empty query, a lone ?, is not seen here" * str(path).endswith("?")
-            named = f"{self._prefix}request-path"
-            raise unauthorized(f"signature: {named} is not the path as sent{unseen}")
+            raise unauthorized(
+                f"signature: {self._prefix}request-path is not the path as sent{unseen}"
+            )
         if not isinstance(timestamp, str) or _TIMESTAMP.fullmatch(timestamp) is None:
             raise unauthorized(f"signature: {self._prefix}timestamp is not UNIX seconds as text")
         age = self._clock.now_s() - int(timestamp)
@@ -290,33 +279,11 @@ class Access:
                 f"signature: its timestamp is {age:.0f} s old; accepted from "
                 f"-{SIGNATURE_AHEAD_S} to {SIGNATURE_LIFETIME_S}"
             )
-        if not hmac.compare_digest(payload, _encode(parts.body)):
+        if not hmac.compare_digest(payload, _encode(body)):
             raise unauthorized("signature: the payload is not the exact bytes of the body")
         _, key = load_public_key(row[1])
         if not _VERIFIERS[alg].verify(signed, key, signature):
             raise unauthorized("signature: it does not verify")
-
-
-def new_private_key(algorithm: str) -> PrivateKey:
-    """A fresh key for ``ES256`` or ``EdDSA``."""
-    if algorithm == "ES256":
-        return ec.generate_private_key(ec.SECP256R1())
-    if algorithm == "EdDSA":
-        return ed25519.Ed25519PrivateKey.generate()
-    raise SandboxError(f"signing algorithm {algorithm!r} must be ES256 or EdDSA")
-
-
-def key_pair_pem(key: PrivateKey) -> tuple[bytes, bytes]:
-    """Private (PKCS 8) and public (SPKI) PEM."""
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    return private, public
 
 
 def load_public_key(pem: bytes) -> tuple[str, PublicKey]:

@@ -52,11 +52,7 @@ def create_fiat_account(world: World, customer_id: str, wanted: CreateFiatAccoun
     }
     insert_fiat_account(world.database, customer_id, account, stamp)
     _emit_account(world, customer_id, account, stamp)
-    world.schedule(
-        world.clock.now_ns() + seconds_ns(world.behaviour.review_seconds),
-        "review",
-        f"{account['id']} 1",
-    )
+    review_later(world, account["id"], 1)
     return account
 
 
@@ -99,12 +95,7 @@ def update_fiat_account(
     world.database.run("UPDATE fiat_accounts SET version = version + 1 WHERE id = ?", account["id"])
     _store_account(world, customer_id, account, stamp)
     found = world.database.one("SELECT version FROM fiat_accounts WHERE id = ?", account["id"])
-    version = found[0] if found else 0
-    world.schedule(
-        world.clock.now_ns() + seconds_ns(world.behaviour.review_seconds),
-        "review",
-        f"{account['id']} {version}",
-    )
+    review_later(world, account["id"], found[0] if found else 0)
     return account
 
 

@@ -28,7 +28,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fundlab.models import OPERATIONS, Operation, Token
 from fundlab.models.requests import leniently
-from fundlab.sandbox.access import SignedParts
 from fundlab.sandbox.endpoints import ENDPOINTS
 from fundlab.sandbox.faults import LIST_FAULTS, NO_CONTENT, TOKEN, Fault
 from fundlab.sandbox.lifecycle import Service
@@ -224,8 +223,8 @@ def admit(service: Service, operation: Operation, request: Request, body: bytes)
     with service.database.lock:
         caller = service.access.identify(authorization)
         service.rates.take(caller.client_id, service.world.behaviour.rate_limits)
-        parts = SignedParts(request.method, target(request.scope), body)
-        service.access.check_signature(caller, signatures, parts)
+        asked = target(request.scope)
+        service.access.check_signature(caller, signatures, request.method, asked, body)
         service.access.check_scope(caller, operation.scope)
         check_query(operation, request.scope["query_string"])
         if operation.body is not None:

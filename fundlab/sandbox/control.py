@@ -13,8 +13,9 @@ from typing import Any, Final, Literal
 
 from fundlab.base.errors import SandboxError
 from fundlab.base.values import Amount
+from fundlab.client.signing import key_pair
 from fundlab.models import CryptoNetwork, TransferStatus, TransferType
-from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
+from fundlab.sandbox.access import Access
 from fundlab.sandbox.accounts_and_addresses import add_destination_address, check_address
 from fundlab.sandbox.bank_book import (
     Fault,
@@ -172,13 +173,9 @@ class Control:
         alg: Literal["ES256", "EdDSA"] = "ES256",
     ) -> Json:
         """Register a public key (PEM), or make a pair of ``alg`` and return the private key."""
-        private: bytes | None = None
-        if public_key is None:
-            private, public = key_pair_pem(new_private_key(alg))
-        else:
-            public = public_key.encode()
+        private, public = key_pair(alg) if public_key is None else (None, public_key)
         with self.service.database.transaction():
-            found = self._access.add_key(client_id, signing_key_id, public)
+            found = self._access.add_key(client_id, signing_key_id, public.encode())
         made: Json = {"client_id": client_id, "signing_key_id": signing_key_id, "alg": found}
         if private is not None:
             made["private_key"] = private.decode()

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from fundlab.base.errors import SandboxError
+from fundlab.client.signing import key_pair
 from fundlab.models import SCOPES
-from fundlab.sandbox.access import Access, key_pair_pem, new_private_key, public_pem
+from fundlab.sandbox.access import Access, public_pem
 from fundlab.sandbox.behaviour import Behaviour, Rates
 from fundlab.sandbox.clock import (
     HISTORY_END_NS,
@@ -135,8 +136,8 @@ def open_service(database: Database, options: Options) -> Service:
             access.require_signing(client_id, signing=True)
             kid = f"{client_id}-{options.signing_alg}"
             if not database.one("SELECT 1 FROM signing_keys WHERE kid = ?", kid):
-                private, public = key_pair_pem(new_private_key(options.signing_alg))
-                access.add_key(client_id, kid, public, private)
+                private, public = key_pair(options.signing_alg)
+                access.add_key(client_id, kid, public.encode(), private)
     return Service(database, world, access, options.signature_header, replay=options.replay)
 
 
