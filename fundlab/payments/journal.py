@@ -37,7 +37,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -198,23 +198,21 @@ class Journal:
         """The ``ref_id`` of another entry than ``entry`` that the resource was made for."""
         if entry.operation == UPDATE:
             return None
-        with self.opened() as (_, database):
-            row = database.execute(
-                "SELECT i.ref_id FROM events e JOIN intents i ON i.number = e.intent "
-                "WHERE e.resource_id = ? AND i.number != ? AND i.operation = ?",
-                (resource_id, entry.number, entry.operation),
-            ).fetchone()
-        return None if row is None else str(row[0])
+        found = self._select(
+            "SELECT i.ref_id FROM events e JOIN intents i ON i.number = e.intent "
+            "WHERE e.resource_id = ? AND i.number != ? AND i.operation = ?",
+            resource_id, entry.number, entry.operation,
+        )  # fmt: skip
+        return str(found[0][0]) if found else None
 
     def knows(self, transfer: Transfer) -> bool:
         """Whether it was made by an entry of this journal."""
-        with self.opened() as (_, database):
-            found = database.execute(
-                "SELECT 1 FROM events WHERE resource_id = ? UNION ALL "
-                "SELECT 1 FROM intents WHERE name = ?",
-                (transfer.id, (transfer.ref_id or "").casefold()),
-            )  # fmt: skip
-            return found.fetchone() is not None
+        found = self._select(
+            "SELECT 1 FROM events WHERE resource_id = ? UNION ALL "
+            "SELECT 1 FROM intents WHERE name = ?",
+            transfer.id, (transfer.ref_id or "").casefold(),
+        )  # fmt: skip
+        return bool(found)
 
     # ------------------------------------------------------------------------------ writing
 
@@ -305,7 +303,8 @@ class Journal:
         values = [getattr(made, name, None) for name in ("id", "status", "fee", "total")]
         shown = [None if value is None else str(value) for value in values]
         try:
-            self._add("events", entry.number, self._clock(), state, *shown, detail)
+            with self.opened(write=True) as (book, _):
+                book._add("events", entry.number, self._clock(), state, *shown, detail)
         except StoreError as error:
             if made is None:
                 raise
@@ -316,9 +315,8 @@ class Journal:
     def restored_from(self) -> str | None:
         """The time (RFC 3339) of the backup that it was restored from, while nobody has asked the
         service about what came after it."""
-        with self.opened() as (_, database):
-            row = database.execute("SELECT value FROM about WHERE name = 'restored'").fetchone()
-        return None if row is None else str(row[0])
+        found = self._select("SELECT value FROM about WHERE name = 'restored'")
+        return str(found[0][0]) if found else None
 
     def mark_restored(self, at: str | None) -> None:
         """Note that it was restored from a backup made ``at`` (RFC 3339), or, with ``None``, that
@@ -343,16 +341,27 @@ class Journal:
         are not to be ``counted``, where rows are missing; ``StoreError`` where it cannot be used.
         """
         try:
-            if self._database is not None:
-                with self._transaction(self._database, write):
-                    yield self, self._database
-                return
-            with closing(self._connect()) as database:
-                book = copy.copy(self)
-                book._database, book._file = database, book._there()
-                book._about = self._about = book._check(database, counted)
-                with book._transaction(database, write):
+            with ExitStack() as stack:
+                book, database = self, self._database
+                if database is None:
+                    database = stack.enter_context(closing(self._connect()))
+                    book = copy.copy(self)
+                    book._database, book._file = database, book._there()
+                    book._about = self._about = book._check(database, counted)
+                begun = database.in_transaction
+                if begun or not write:
                     yield book, database
+                    return
+                if book._there() != book._file:
+                    raise book._replaced()
+                database.execute("PRAGMA busy_timeout = 200")  # SQLite's own wait cannot be ended
+                patiently(database, "BEGIN IMMEDIATE")
+                try:
+                    yield book, database
+                    database.execute("COMMIT")
+                finally:
+                    if database.in_transaction:
+                        database.execute("ROLLBACK")
         except sqlite3.OperationalError as error:
             if not self.path.exists():
                 advice = "it is gone; bring it back, from a backup if need be"
@@ -393,23 +402,6 @@ class Journal:
         except FileNotFoundError:
             return 0, 0
         return found.st_dev, found.st_ino
-
-    @contextmanager
-    def _transaction(self, database: sqlite3.Connection, write: bool) -> Iterator[None]:
-        begun = database.in_transaction
-        if begun or not write:
-            yield
-            return
-        if self._there() != self._file:
-            raise self._replaced()
-        database.execute("PRAGMA busy_timeout = 200")  # SQLite's own wait cannot be interrupted
-        patiently(database, "BEGIN IMMEDIATE")
-        try:
-            yield
-            database.execute("COMMIT")
-        finally:
-            if database.in_transaction:
-                database.execute("ROLLBACK")
 
     def _check(self, database: sqlite3.Connection, counted: bool) -> dict[str, str]:
         """Is it intact, complete, the one that it was, and of the service it was opened for? What
@@ -460,6 +452,12 @@ class Journal:
 
     # ------------------------------------------------------------------------------ rows
 
+    def _select(self, query: str, *values: object) -> list[Any]:
+        if self._database is None:
+            with self.opened() as (book, _):
+                return book._select(query, *values)
+        return self._database.execute(query, values).fetchall()
+
     def _entries(self, where: str, *values: object) -> list[Entry]:
         intent, event = _COLUMNS["intents"], _COLUMNS["events"]
         query = (
@@ -471,28 +469,25 @@ class Journal:
             "FROM intents i JOIN events e ON e.number = (SELECT number FROM events "
             "WHERE intent = i.number ORDER BY state = 'done' DESC, number DESC LIMIT 1) "
         )
-        with self.opened() as (book, database):
-            rows = database.execute(query + where, values).fetchall()
         found = []
-        for row in rows:
+        for row in self._select(query + where, *values):
             confirmed = self._checked("intents", row[: len(intent) + 1])
             noted = self._checked("events", row[len(intent) + 1 : -1])
             del confirmed["name"], confirmed["likeness"], noted["intent"], noted["number"]
             confirmed["facts"] = json.loads(confirmed["facts"])
             noted_at = noted.pop("at")
             found.append(
-                Entry(**confirmed, **noted, origin=book.id, noted_at=noted_at, sent_at=row[-1])
+                Entry(**confirmed, **noted, origin=self.id, noted_at=noted_at, sent_at=row[-1])
             )
         return found
 
     def _rows(self, table: str) -> list[dict[str, Any]]:
         """Every row of ``table``, in the order they were written."""
-        with self.opened() as (_, database):
-            rows = database.execute(
-                f"SELECT {', '.join(_COLUMNS[table])}, "  # noqa: S608 - our own
-                f"(SELECT b.sha256 FROM {table} b WHERE b.number = {table}.number - 1) "
-                f"FROM {table} ORDER BY number"
-            ).fetchall()
+        rows = self._select(
+            f"SELECT {', '.join(_COLUMNS[table])}, "  # noqa: S608 - our own
+            f"(SELECT b.sha256 FROM {table} b WHERE b.number = {table}.number - 1) "
+            f"FROM {table} ORDER BY number"
+        )
         return [self._checked(table, row) for row in rows]
 
     def _checked(self, table: str, row: Sequence[Any]) -> dict[str, Any]:
@@ -508,18 +503,18 @@ class Journal:
         return {"number": number, **found}
 
     def _add(self, table: str, *values: str | int | bytes | None) -> int:
-        """Add a row; its number."""
+        """Add a row, within a transaction; its number."""
         names = ", ".join(_INTENT if table == "intents" else _EVENT)
-        with self.opened(write=True) as (_, database):
-            before = database.execute(
-                f"SELECT sha256 FROM {table} ORDER BY number DESC LIMIT 1"  # noqa: S608 - our own
-            ).fetchone()
-            cursor = database.execute(
-                f"INSERT INTO {table} ({names}, sha256) "  # noqa: S608 - our own
-                f"VALUES ({'?, ' * len(values)}?)",
-                (*values, row_hash(*values, "" if before is None else before[0])),
-            )
-            return int(cursor.lastrowid or 0)
+        last = self._select(
+            f"SELECT sha256 FROM {table} ORDER BY number DESC LIMIT 1"  # noqa: S608 - our own
+        )
+        row = (*values, row_hash(*values, last[0][0] if last else ""))
+        self._select(
+            f"INSERT INTO {table} ({names}, sha256) "  # noqa: S608 - our own
+            f"VALUES ({'?, ' * len(values)}?)",
+            *row,
+        )
+        return int(self._select("SELECT last_insert_rowid()")[0][0])
 
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
