@@ -493,22 +493,33 @@ class TableStore:
         sees one of them reported. Gives those rows of :meth:`gone`. Raises ``InvalidRequest`` for
         an id that is not refused, for a profile of which the service refuses nothing or a balance
         breaks, or where ``by`` or ``reason`` is empty."""
-        needed(by=by, reason=reason)
+        said = {"by": by, "reason": reason, "counts": True}
+        return self._accept("refused", ids, said, profile_id)
+
+    def _accept(
+        self,
+        state: Literal["gone", "refused"],
+        ids: str | Sequence[str] | None,
+        said: dict[str, Any],
+        profile_id: str | None = None,
+    ) -> pd.DataFrame:
+        """Record what was ``said`` of the rows in this state, by default all (of a profile)."""
+        needed(by=said["by"], reason=said["reason"])
         with self.lock() as check_held:
-            there = [one for one in self.gone_rows() if one.state == "refused"]
-            wanted = {one.id for one in there} if ids is None else set(_texts(ids, "ids"))
-            if unknown := wanted - {one.id for one in there}:
+            there = [one for one in self.gone_rows() if one.state == state]
+            known = {one.id for one in there}
+            wanted = known if ids is None else set(_texts(ids, "ids"))
+            if unknown := wanted - known:
+                what = "refused" if state == "refused" else "rows that the service lists no more"
                 raise InvalidRequest(
-                    f"ids {sorted(unknown)!r} are not refused; store.gone() shows those in the "
-                    "state 'refused'"
+                    f"ids {sorted(unknown)!r} are not {what}; store.gone() shows those in the "
+                    f"state {state!r}"
                 )
-            said: dict[str, Any] = {"by": by, "reason": reason, "counts": True}
             if profile_id is not None:
                 of_it = self.read_arrow("transfers", columns=["id"], profile_id=profile_id)
                 mine = set(of_it.column("id").to_pylist())
-                self._check_refused(profile_id, any(one.id in mine for one in there))
-                wanted &= mine
-                said["profiles"] = [profile_id]
+                self._check_refused(profile_id, not mine.isdisjoint(known))
+                wanted, said["profiles"] = wanted & mine, [profile_id]
             said["rows"] = [
                 [one.table, one.id, str(Instant.from_ns(one.gone_at))]
                 for one in there if one.id in wanted
@@ -785,23 +796,7 @@ class TableStore:
         Raises ``InvalidRequest`` for an id that is not gone, or where ``by`` or ``reason`` is
         empty.
         """
-        needed(by=by, reason=reason)
-        with self.lock() as check_held:
-            there = [one for one in self.gone_rows() if one.state == "gone"]
-            wanted = {one.id for one in there} if ids is None else set(_texts(ids, "ids"))
-            if unknown := wanted - {one.id for one in there}:
-                raise InvalidRequest(
-                    f"ids {sorted(unknown)!r} are not rows that the service lists no more; "
-                    "store.gone() shows those in the state 'gone'"
-                )
-            rows = [
-                [one.table, one.id, str(Instant.from_ns(one.gone_at))]
-                for one in there if one.id in wanted
-            ]  # fmt: skip
-            if rows:
-                said = {"rows": rows, "by": by, "reason": reason, "counts": still_counts}
-                self.record("accept", said, check_held)
-        return to_frame(gone_table([one for one in self.gone_rows() if one.id in wanted]))
+        return self._accept("gone", ids, {"by": by, "reason": reason, "counts": still_counts})
 
     def seal(self, content: Mapping[str, Any], check_held: Callable[[], None]) -> Close:
         """Record a close, which is a pin of what is known now, too. The caller holds the lock, and

@@ -16,6 +16,7 @@ import closed_months as months
 import pandas as pd
 import pyarrow as pa
 import pytest
+from amounts import exactly
 from beancount import loader
 from beancount.core.data import Transaction
 from transfer_examples import DAY, START, Row, at_by_hand, exact_sum, make_rows, table
@@ -29,6 +30,7 @@ needs_hledger = pytest.mark.skipif(
 )
 
 
+@exactly()
 def judged(path: Path) -> dict[tuple[str, str], Decimal]:
     """The balances that Beancount computes of ``path``, which it must find nothing wrong with."""
     entries, errors, _ = loader.load_file(str(path))

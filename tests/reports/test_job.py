@@ -20,6 +20,7 @@ import openpyxl
 import pandas as pd
 import pypdf
 import pytest
+from amounts import exactly
 
 import fundlab as fl
 from fundlab import reports
@@ -64,6 +65,7 @@ def october(good: fl.Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[A
     return fl.report(good, "2026-10", out=out), out
 
 
+@exactly()
 def by_hand(transfers: pd.DataFrame, until: str) -> dict[tuple[str, str], Decimal]:
     """Ledger balances, summed row by row."""
     sums: dict[tuple[str, str], Decimal] = {}
@@ -91,6 +93,7 @@ def test_balances_are_those_of_the_period(october: tuple[Any, Path], good: fl.St
 
 
 @pytest.mark.thorough
+@exactly()
 def test_movements_lead_from_opening_to_closing(october: tuple[Any, Path]) -> None:
     for _, rows in october[0].movements.groupby("asset"):
         amounts = list(rows["amount"])
