@@ -8,10 +8,15 @@ entries stand for; ``reconcile`` gives the reconciliation and the proof of cash 
 from fundlab.bank.decisions import accept
 from fundlab.bank.matching import Matching, match
 from fundlab.bank.reconciliation import Reconciliation, reconcile
-from fundlab.bank.statements import Statements, read
+from fundlab.bank.statements import Statements, read, sample
 
-__all__ = ["Matching", "Reconciliation", "Statements", "accept", "match", "read", "reconcile"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = [
+    "Matching",
+    "Reconciliation",
+    "Statements",
+    "accept",
+    "match",
+    "read",
+    "reconcile",
+    "sample",
+]

@@ -180,6 +180,39 @@ def accept_items(
     answer({"accepted": ids, "by": by, "reason": reason, "as": kind}, as_json, repr(card))
 
 
+@bank.command("sample")
+def sample_statements(
+    period: Annotated[str, typer.Argument(help="Of --sandbox: a year, month or day.")] = "2026-10",
+    sandbox: Annotated[
+        bool, typer.Option("--sandbox", help="Of the sandbox that the settings name.")
+    ] = False,
+    format: Annotated[str, typer.Option(help="Of --sandbox: csv, mt940, camt.053, ofx, bai2.")] = (
+        "camt.053"
+    ),
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path(),
+) -> None:
+    """Write statements to try 'fundlab bank' on: the sample's, or a sandbox's.
+
+    They are of the bank account through which the fiat transfers pass.
+    """
+    from fundlab.bank.statements import sample
+    from fundlab.client.client import connect
+
+    if sandbox:
+        with connect() as client:
+            asked = {"period": period, "format": format}
+            made = client.post("/_sandbox/bank_statement", asked)
+        files, store = {made["name"]: made["text"]}, ""
+    else:
+        files = {path.name: path.read_text(encoding="utf-8") for path in sample()}
+        store = f" --store {sample()[0].parents[1] / 'sample'}"
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (out / name).write_text(text, encoding="utf-8")
+    names = " ".join(str(out / name) for name in files)
+    terminal.write(f"try: fundlab bank {names} --period {period}{store}")
+
+
 @profiles.command("new")
 def new_profile(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV of the bank.")],

@@ -264,6 +264,24 @@ def test_the_command_reconciles_a_store(tmp_path: Path, capsys: pytest.CaptureFi
     assert [row["line"] for row in body["proof"]][-1] == "difference"
 
 
+def test_a_statement_to_try_it_on_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.run(["bank", "sample", "--out", str(tmp_path)])
+    command = capsys.readouterr().out.removeprefix("try: fundlab ").split()
+    with pytest.raises(typer.Exit):
+        cli.run(command)
+    assert "4 items unexplained." in capsys.readouterr().out
+    with fl.sandbox.serve(seed=7, transfers=60, clock="manual") as sandbox:
+        settings = ("base_url", "auth_url", "client_id", "client_secret")
+        for name in settings:
+            monkeypatch.setenv(f"FUNDLAB_{name.upper()}", getattr(sandbox, name))
+        cli.run(["bank", "sample", "2026-10", "--sandbox", "--format", "csv", "--out",
+                 str(tmp_path / "new")])  # fmt: skip
+    (file,) = (tmp_path / "new").iterdir()
+    assert bank.read(file).statements["proved"].tolist() == ["balances"]
+
+
 def test_what_is_accepted_stays_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with fl.sandbox.serve(seed=7, transfers=300, clock="manual") as sandbox:
         store = fl.Store(tmp_path / "books")

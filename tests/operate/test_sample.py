@@ -25,7 +25,9 @@ def content(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def test_the_recipe_makes_it(tmp_path: Path) -> None:
     make = runpy.run_path(str(ROOT / "data" / "make_sample.py"))["make"]
-    made, kept = make(tmp_path / "made"), fl.sample()
+    made, kept = make(tmp_path / "made", tmp_path / "statements"), fl.sample()
+    for path in fl.bank.sample():
+        assert (tmp_path / "statements" / path.name).read_bytes() == path.read_bytes()
     for table in TABLES:
         pd.testing.assert_frame_equal(kept.history(table), made.history(table))
     assert kept.pins() == made.pins()
