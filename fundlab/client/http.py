@@ -389,20 +389,14 @@ class _Observed:
             self.send(message_body)  # type: ignore[attr-defined]
 
 
-class _PlainConnection(_Observed, HTTPConnection):
-    response_class = _Response
-
-
-class _TlsConnection(_Observed, HTTPSConnection):
-    response_class = _Response
-
-
 class _PlainPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _PlainConnection
+    class ConnectionCls(_Observed, HTTPConnection):
+        response_class = _Response
 
 
 class _TlsPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
+    class ConnectionCls(_Observed, HTTPSConnection):
+        response_class = _Response
 
 
 _ONCE: Final = urllib3.Retry(False)

@@ -166,7 +166,9 @@ def reconcile(
         of = f"withdrawal {entry.ref_id} of {shown_time(entry.recorded_at, complete_until)}"
         under = [
             row for row in by_ref_id[entry.ref_id.casefold()]
-            if row["status"] != "FAILED" and _may_be(entry, row)
+            if row["status"] != "FAILED"
+            for shown in [{name: None if row[name] is None else str(row[name]) for name in COLUMNS}]
+            if is_this_payment(entry.arguments, shown).answer != "no"  # not somebody else's
         ]  # fmt: skip
         known |= {str(row["id"]) for row in under}
         if len(under) > 1:
@@ -230,12 +232,6 @@ def reconcile(
     return Reconciliation(
         len(payments), differences, () if only_own else others, approved_by=approved
     )
-
-
-def _may_be(entry: Entry, row: Mapping[str, Any]) -> bool:
-    """Whether the transfer under its ``ref_id`` is not somebody else's."""
-    shown = {name: None if row[name] is None else str(row[name]) for name in COLUMNS}
-    return is_this_payment(entry.arguments, shown).answer != "no"
 
 
 def reconciled(

@@ -1,12 +1,12 @@
 """How much of the package one call leads a reader through: functions entered, and their files.
 
-Run ``python tests/benchmarks/calls.py [--names JOB]``. A sandbox serves in a process of its own;
-client, store and journal are made before, and each job is the first of its kind in this process.
-Counted are the distinct named functions of ``fundlab`` entered, in any thread, the databases that
-were opened, and the requests that the sandbox had, those for a token aside. Below stand the private
-functions that the package names in one place only, as a share of all, and how much there is to
-see: entries at the top, lines of each room, modules that import each other, files that only hand
-names on, lines in all. Exits with 1 if a bar is missed.
+Run ``python tests/benchmarks/calls.py [--names JOB]``. A sandbox serves from threads that began
+before and are not counted; client, store and journal are made before, too, and each job is the
+first of its kind in this process. Counted are the distinct named functions of ``fundlab`` entered,
+in any other thread, the databases that were opened, and the requests that the sandbox had, those
+for a token aside. Below stand the private functions that the package names in one place only, as a
+share of all, and how much there is to see: entries at the top, lines of each room, modules that
+import each other, files that only hand names on, lines in all. Exits with 1 if a bar is missed.
 """
 
 from __future__ import annotations
