@@ -169,12 +169,14 @@ def _member(body: Any, place: tuple[str, ...]) -> Any:
 def cases(
     gallery: Gallery, operation: str, one_in: int, seed: int
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each mutation chosen once: not again where another base has the same in its place."""
+    """Each mutation chosen once: not again where another base has the same in its place, and a
+    rule, whose assets are held against its ends, the same kinds of ends."""
     seen, chance = set(), random.Random(f"{seed} {operation}")
     for base in bases(gallery, operation):
         for member, kind, body in mutations(base):
             before, after = _member_or_none(base, member), _member_or_none(body, member)
-            mutation = member, kind, json.dumps([before, after])
+            ends = [[*base.get(end, ())] for end in ("source", "destination")]
+            mutation = member, kind, json.dumps([before, after, ends])
             if member and mutation in seen:
                 continue
             seen.add(mutation)
