@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 import typer
 from amounts import exactly
 from bank_books import COLUMNS, made_books
+from random_books import AMOUNTS, FIRST, frames_of, made_world, money
 from test_matching import paid, transfer
 
 import fundlab as fl
@@ -94,9 +95,46 @@ def test_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_500_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
-    for seed in range(100):
+def test_1_000_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
+    for seed in range(200):
         months_foot(tmp_path, seed, 5)
+
+
+def check_that_each_counts_once(path: Path, seed: int, amounts: str, plain: float) -> None:
+    """The balance per service is added up here, so that what is matched, open or undecided makes it
+    up to the last cent only where each entry and transfer counts once."""
+    world = made_world(seed, 60, amounts, plain=plain)
+    transfers, _ = frames_of(world)
+    balance, rows = 0, ["date,amount,balance,charges,memo"]
+    for line in sorted(world.lines, key=lambda line: line.day):
+        balance += line.cents
+        figures = (str(money(cents)) for cents in (line.cents, balance, line.charges))
+        rows.append(f"{FIRST + timedelta(days=line.day)},{','.join(figures)},{line.text}")
+    path.write_text("\n".join(rows))
+    end = max(line.day for line in world.lines)
+    for last in (end, end // 2):  # the whole, and a period in its middle
+        period = f"{FIRST + timedelta(days=last)}"
+        until = [p for p in world.payments if p.day <= last]
+        ours = str(money(sum(payment.cents for payment in until)))
+        found = bank.reconcile(transfers, bank.read(path), period, balance=ours)
+        lines = lines_of(found)
+        assert lines["difference"]["closing"] == 0, (seed, amounts, plain, period)
+
+
+@pytest.mark.parametrize("amounts", AMOUNTS)
+def test_each_entry_and_transfer_of_random_books_counts_once(amounts: str, tmp_path: Path) -> None:
+    for seed in range(2):
+        check_that_each_counts_once(tmp_path / "b.csv", seed, amounts, 0.4 * seed)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("amounts", AMOUNTS)
+def test_each_entry_and_transfer_of_300_books_counts_once(
+    amounts: str, seed: int, tmp_path: Path
+) -> None:
+    for number in range(100):
+        plain = (number % 3) / 4
+        check_that_each_counts_once(tmp_path / "b.csv", 1_000 * seed + number, amounts, plain)
 
 
 def read_csv(path: Path, *lines: str) -> bank.Statements:
