@@ -31,7 +31,7 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum, money_text
-from fundlab.display import Card, Cell, Row, Shown, Style, Table
+from fundlab.display import Card, Cell, Shown, Style, Table
 from fundlab.settings.secret import mask_number
 from fundlab.tables.frames import to_frame
 
@@ -157,30 +157,26 @@ class Reconciliation(Shown):
 
     def card(self) -> Card:
         """The statement, what is unexplained and how to accept it."""
-        rows = []
-        for line in _records(self.statement):
-            total = line["line"] in _TOTALS
-            count = "" if pd.isna(line["items"]) else number_of(int(line["items"]), "item")
-            amount = "unknown" if pd.isna(line["amount"]) else money_text(line["amount"])
-            if total or count != "0 items":
-                rows.append(Row(line["label"], amount, "strong" if total else "plain",
-                                count, money=True, depth=int(not total)))  # fmt: skip
+        lines = [
+            (Cell(line["label"] if line["line"] in _TOTALS else f"\u2003{line['label']}"),
+             Cell("" if pd.isna(line["items"]) else str(line["items"])),
+             Cell("unknown" if pd.isna(line["amount"]) else money_text(line["amount"])))
+            for line in _records(self.statement)
+            if line["line"] in _TOTALS or line["items"]
+        ]  # fmt: skip
+        tables = [Table((("", "text"), ("items", "number"), (self.asset, "number")), tuple(lines))]
         left = [
-            (
-                Cell(str(row["item_id"])),
-                Cell(str(_day(row["on"]))),
-                Cell(money_text(row["amount"])),
-                Cell(str(row["age"])),
-                Cell(CATEGORIES[row["category"]].lower()),
-                Cell(row["why"]),
-            )
+            (Cell(row["item_id"]), Cell(str(_day(row["on"]))), Cell(money_text(row["amount"])),
+             Cell(str(row["age"])), Cell(f"{CATEGORIES[row['category']].lower()}: {row['why']}"))
             for row in _records(self.unexplained.head(_MOST_SHOWN))
-        ]
-        hidden = len(self.unexplained) - len(left)
-        columns: tuple[tuple[str, Style], ...] = (
-            ("id", "text"), ("on", "text"), ("amount", "number"), ("days", "number"),
-            ("line", "text"), ("why", "long"))  # fmt: skip
-        more = f"and {hidden} more" if hidden else ""
+        ]  # fmt: skip
+        if left:
+            hidden = len(self.unexplained) - len(left)
+            columns: tuple[tuple[str, Style], ...] = (
+                ("unexplained", "text"), ("on", "text"), ("amount", "number"), ("days", "number"),
+                ("what", "long"))  # fmt: skip
+            more = f"and {hidden} more" if hidden else ""
+            tables.append(Table(columns, tuple(left), note=more, hidden=hidden))
         notes = [f"{number_of(len(self.matching.groups), 'group')} matched"]
         if self.basis == "derived":
             notes.append("the balance per service follows from the bank's opening balance")
@@ -190,9 +186,8 @@ class Reconciliation(Shown):
                 "fundlab bank accept ID … --by WHO --reason WHY"
             )
         return Card(
-            f"Bank reconciliation, {self.title}", tuple(rows),
-            (Table(columns, tuple(left), note=more, hidden=hidden),) if left else (),
-            notes=tuple(notes), headline=self.verdict, tone="good" if self.ok else "bad",
+            f"Bank reconciliation, {self.title}", tables=tuple(tables), notes=tuple(notes),
+            headline=self.verdict, tone="good" if self.ok else "bad",
         )  # fmt: skip
 
 

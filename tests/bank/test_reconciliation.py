@@ -94,6 +94,9 @@ def test_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
         months_foot(tmp_path, seed, 3)
 
 
+@pytest.mark.filterwarnings(
+    "ignore::fundlab.base.errors.OtherSideWarning"
+)  # few lines, mostly errors
 @pytest.mark.campaign
 def test_1_000_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
     for seed in range(200):
@@ -105,7 +108,8 @@ def check_that_each_counts_once(path: Path, seed: int, amounts: str, plain: floa
     up to the last cent only where each entry and transfer counts once."""
     world = made_world(seed, 60, amounts, plain=plain)
     transfers, _ = frames_of(world)
-    balance, rows = 0, ["date,amount,balance,charges,memo"]
+    # Of what settled before the statement begins nobody knows whether the bank had booked it.
+    balance, rows = 1, ["date,amount,balance,charges,memo", f"{FIRST},0.01,0.01,0,interest"]
     for line in sorted(world.lines, key=lambda line: line.day):
         balance += line.cents
         figures = (str(money(cents)) for cents in (line.cents, balance, line.charges))
