@@ -372,9 +372,9 @@ def with_accounts(bench: Workbench[Any], postings: Rows, chart: Accounts) -> Row
             UnmappedWarning,
             stacklevel=3,
         )
-    found = kinds.select(facts).append_column("account", pa.array(names, TEXT_TYPE))
+    lines = kinds.select(facts).append_column("account", pa.array(names, TEXT_TYPE))
     # Computed here and once: what follows looks at them several times.
-    return bench.constant(bench.collect(rows.join(bench.constant(found), on=facts, how="inner")))
+    return bench.constant(bench.collect(rows.join(bench.constant(lines), on=facts, how="inner")))
 
 
 def correcting(now: Rows, then: Rows, first: int) -> Rows:

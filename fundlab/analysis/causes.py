@@ -233,8 +233,8 @@ class Evidence:
             for half in self.groups[group][:1]:
                 self.orphans[half.asset].append(half)
         self.opposite: dict[int, list[Break]] = defaultdict(list)
-        for one in breaks:
-            self.opposite[-one.difference].append(one)
+        for broken in breaks:
+            self.opposite[-broken.difference].append(broken)
 
 
 def find_causes(found: Break, place: int, evidence: Evidence) -> list[Cause]:
@@ -438,10 +438,10 @@ def seen_elsewhere(found: Break, rows: Sequence[Row], evidence: Evidence) -> Ite
                         detail = f"counted {_interval(there)}, by the service {_interval(here)}"
                         yield Cause("shifted_time", difference, detail, row.id)
         elif same_profile or same_asset:
-            place = other.asset if same_profile else other.profile_id
+            elsewhere = other.asset if same_profile else other.profile_id
             for sign, side, detail in (
-                (1, theirs, f"booked on {place}, where it is too much"),
-                (-1, rows, f"booked here, missing on {place}"),
+                (1, theirs, f"booked on {elsewhere}, where it is too much"),
+                (-1, rows, f"booked here, missing on {elsewhere}"),
             ):
                 for row in side:
                     if sign * row.counted == difference:

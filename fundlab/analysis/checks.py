@@ -165,11 +165,11 @@ def anomalies(
             debits.filter(~nw.col("target").is_null()), "profile_id", "target", "asset", "amount"
         ).filter(nw.col("apart") <= repeated)
         expected = f"more than {_words(repeated)} between equal amounts to one account"
-        found = [_anomaly(again, "repeated_amount", nw.lit(expected))]
+        anomalies = [_anomaly(again, "repeated_amount", nw.lit(expected))]
 
         woken = _beside_the_one_before(rows, "profile_id").filter(nw.col("apart") >= dormant)
         expected = f"a transfer at least every {_words(dormant)}"
-        found.append(_anomaly(woken, "dormant_profile", nw.lit(expected)))
+        anomalies.append(_anomaly(woken, "dormant_profile", nw.lit(expected)))
 
         kind = ["type", "asset", "network"]
         of_kind = rows.with_columns(network=nw.coalesce(nw.col("crypto_network"), nw.lit("")))
@@ -183,7 +183,7 @@ def anomalies(
         low, high = plain_digits(nw.col("low")), plain_digits(nw.col("high"))
         both = nw.concat_str([low, nw.lit(" to "), high])
         usual_fees = nw.when(nw.col("low") == nw.col("high")).then(low).otherwise(both)
-        found.append(_anomaly(odd, "unusual_fee", usual_fees, plain_digits(nw.col("fee"))))
+        anomalies.append(_anomaly(odd, "unusual_fee", usual_fees, plain_digits(nw.col("fee"))))
 
         if fiat_accounts is not None:
             accounts = bench.take(fiat_accounts, _ACCOUNTS)
@@ -195,8 +195,8 @@ def anomalies(
             )
             fresh = fresh.filter(nw.col("apart") >= 0, nw.col("apart") < approved)
             expected = f"an account approved at least {_words(approved)} before"
-            found.append(_anomaly(fresh, "fresh_account", nw.lit(expected)))
-        every = nw.concat(found).sort("rule", "created_at", "transfer_id")
+            anomalies.append(_anomaly(fresh, "fresh_account", nw.lit(expected)))
+        every = nw.concat(anomalies).sort("rule", "created_at", "transfer_id")
         return bench.give(every, _ANOMALY)
 
 

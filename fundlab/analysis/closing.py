@@ -112,7 +112,7 @@ def _entries(bench: Workbench[Any], transfers: object, basis: Basis, first: int,
     )
     key, no_type = ("id", *KEYS, by), nw.lit("")
     rest = nw.col("change") - nw.col("signed") + nw.col("fee")
-    found = nw.concat(
+    entries = nw.concat(
         [
             rows.select(*key, "line", "type", amount="signed"),
             rows.filter(nw.col("fee") != 0).select(
@@ -124,7 +124,7 @@ def _entries(bench: Workbench[Any], transfers: object, basis: Basis, first: int,
         ]
     )
     before = nw.col(by) < first
-    return found.select(
+    return entries.select(
         "id",
         *KEYS,
         line=nw.when(before).then(nw.lit("opening")).otherwise(nw.col("line")),
@@ -155,8 +155,8 @@ def bridge(
     sides = []
     for rows in (then, now):
         with Workbench(rows) as bench:
-            found = _entries(bench, rows, basis, first, end)
-            sums = found.group_by("id", *_ENTRY).agg(nw.col("amount").sum())
+            entries = _entries(bench, rows, basis, first, end)
+            sums = entries.group_by("id", *_ENTRY).agg(nw.col("amount").sum())
             sides.append(to_frame(bench.collect(sums.select(*_SIDE.names)).cast(_SIDE)))
     if openings is not None:
         opened = [
@@ -222,11 +222,11 @@ def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> l
     closes = closes_in_force(store, as_of)
     if not closes:
         return []
-    found = []
+    causes = []
     gone = {}
-    for one in closes:
-        before = [record for record in store.records() if record.number < one.record.number]
-        gone[one.hash] = set(accepted_gone(before, "transfers"))
+    for frozen in closes:
+        before = [record for record in store.records() if record.number < frozen.record.number]
+        gone[frozen.hash] = set(accepted_gone(before, "transfers"))
     opening: pd.DataFrame | None = None
     for close, then, now in steadily(
         lambda: booked_since(
@@ -240,8 +240,8 @@ def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> l
             openings=(close.opening, opening),
         )  # fmt: skip
         if len(moved):
-            found.append(Restatement(close, moved))
-    return sorted(found, key=lambda one: (one.close.end, one.close.basis))
+            causes.append(Restatement(close, moved))
+    return sorted(causes, key=lambda frozen: (frozen.close.end, frozen.close.basis))
 
 
 def _cause(was: dict[str, Any] | None, now: dict[str, Any] | None, known_at: int) -> str:

@@ -143,5 +143,5 @@ def compared(
     other_side = nw.when(nw.col("rebuilt").is_null()).then(nw.lit("only_reported"))
     matching = nw.when(nw.col("difference") == 0).then(nw.lit("match"))
     status = matching.otherwise(one_side.otherwise(other_side.otherwise(nw.lit("break"))))
-    found = sides.select(*KEYS, "rebuilt", "reported", difference=difference)
-    return found.with_columns(status=status)
+    differences = sides.select(*KEYS, "rebuilt", "reported", difference=difference)
+    return differences.with_columns(status=status)

@@ -160,8 +160,8 @@ def refuse(
     there = bench.collect(
         rows.select(**{str(number): where.any() for number, (_, where, _) in enumerate(faults)})
     )
-    for (column, where, problem), found in zip(faults, there.columns, strict=True):
-        if found[0].as_py():
+    for (column, where, problem), any_row in zip(faults, there.columns, strict=True):
+        if any_row[0].as_py():
             named = "id" if label in ("transfers", "events", "quotes") else "profile_id"
             bad = rows.filter(where).select(row=nw.col(named), value=nw.col(column))
             first = bench.collect(bad.sort("row", "value").head(SHOWN_ROWS + 1)).to_pylist()

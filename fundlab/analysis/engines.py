@@ -303,11 +303,11 @@ class Workbench(ExitStack, Generic[FrameT]):
 
 def _in_microseconds(table: pa.Table) -> pa.Table:
     """Durations rounded half-even to what DuckDB's intervals hold; it would cut them."""
-    for place, (name, kind) in enumerate(zip(table.schema.names, table.schema.types, strict=True)):
+    for number, (name, kind) in enumerate(zip(table.schema.names, table.schema.types, strict=True)):
         if pa.types.is_duration(kind):
-            exact = table.column(place).cast(pa.int64()).cast(pa.decimal128(38, 0))
+            exact = table.column(number).cast(pa.int64()).cast(pa.decimal128(38, 0))
             rounded = pc.round(exact, ndigits=-3).cast(pa.int64()).cast(kind)
-            table = table.set_column(place, name, rounded)
+            table = table.set_column(number, name, rounded)
     return table
 
 

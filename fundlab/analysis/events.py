@@ -88,15 +88,15 @@ def timeline(
     if transfer_id is not None and identity_id is not None:
         raise AnalysisError("give either transfer_id or identity_id, not both")
     with Workbench(events) as bench:
-        found = _decoded(bench, events)
+        decoded = _decoded(bench, events)
         for name, value in (("transfer_id", transfer_id), ("identity_id", identity_id)):
             if value is not None:
-                found = found.filter(pc.fill_null(pc.equal(found.column(name), value), False))
-        found = found.append_column("event_id", found.column("id"))
-        at = found.column("at").to_numpy()
+                decoded = decoded.filter(pc.fill_null(pc.equal(decoded.column(name), value), False))
+        decoded = decoded.append_column("event_id", decoded.column("id"))
+        at = decoded.column("at").to_numpy()
         since = pa.array(np.diff(at, prepend=0), pa.int64(), mask=np.arange(len(at)) == 0)
-        found = found.append_column("since_previous", since)
-        return bench.give(found.select(_TIMELINE.names), _TIMELINE)
+        decoded = decoded.append_column("since_previous", since)
+        return bench.give(decoded.select(_TIMELINE.names), _TIMELINE)
 
 
 def identity_statuses(events: FrameT) -> FrameT:
@@ -114,8 +114,8 @@ def identity_statuses(events: FrameT) -> FrameT:
     1  APPROVED 2026-04-30 00:00:00.000000035+00:00
     """
     with Workbench(events) as bench:
-        found = _decoded(bench, events)
-        known = found.filter(pc.is_valid(found.column("new_status"))).to_pylist()
+        decoded = _decoded(bench, events)
+        known = decoded.filter(pc.is_valid(decoded.column("new_status"))).to_pylist()
         nobody = next((row["id"] for row in known if row["identity_id"] is None), None)
         if nobody is not None:
             raise AnalysisError(f"events: a new status, but no identity_id (id {nobody})")

@@ -179,7 +179,7 @@ def _observations(
         frames = [(assertions, _DIFFERENCES)]
     else:
         frames = [(assertions, _OBSERVED), (reported, REPORTED)]
-    found: dict[Pair, list[dict[str, Any]]] = defaultdict(list)
+    observations: dict[Pair, list[dict[str, Any]]] = defaultdict(list)
     for frame, want in frames:
         rows = bench.take(frame, want)
         refuse(bench, rows, want.columns, want.frame)
@@ -190,11 +190,11 @@ def _observations(
             else:
                 entry["trading"] = units(row["trading"])
                 entry["total"] = units(row["available"]) + entry["trading"]
-            if entry not in found[row["profile_id"], row["asset"]]:
-                found[row["profile_id"], row["asset"]].append(entry)
-    for entries in found.values():
+            if entry not in observations[row["profile_id"], row["asset"]]:
+                observations[row["profile_id"], row["asset"]].append(entry)
+    for entries in observations.values():
         entries.sort(key=lambda entry: entry["at"])
-    return found
+    return observations
 
 
 def search_columns(taken: Rows) -> Rows:
@@ -252,10 +252,10 @@ def moved_until(
     )
     steps = course.group_by(*KEYS, "at", "turn").agg(nw.col("signed").sum())
     moved = nw.col("signed").cum_sum().over(*KEYS, order_by=["at", "turn"])
-    found = steps.with_columns(moved=moved).filter(nw.col("turn") == 1)
+    last_steps = steps.with_columns(moved=moved).filter(nw.col("turn") == 1)
     return {
         (row["profile_id"], row["asset"], row["at"]): units(row["moved"])
-        for row in bench.collect(found.select(*KEYS, "at", "moved")).to_pylist()
+        for row in bench.collect(last_steps.select(*KEYS, "at", "moved")).to_pylist()
     }
 
 
@@ -313,10 +313,10 @@ def gather_evidence(
     differ = exact_table(
         _BREAK,
         [
-            (number, one.profile_id, one.asset, decimal(one.difference),
-             _BEGINNING if one.first is None else one.first,
-             *(_NOW if at is None else at for at in (one.last, one.observed)))
-            for number, one in enumerate(breaks)
+            (number, broken.profile_id, broken.asset, decimal(broken.difference),
+             _BEGINNING if broken.first is None else broken.first,
+             *(_NOW if at is None else at for at in (broken.last, broken.observed)))
+            for number, broken in enumerate(breaks)
         ],
     )  # fmt: skip
     pairs = bench.constant(differ).select(*KEYS).unique()
@@ -362,7 +362,7 @@ def gather_evidence(
         for (_, line), times in mine.items():
             copies[line] = max(copies[line], times)
     each = sorted(map(dict, copies.elements()), key=lambda row: (row["created"], str(row)))
-    candidates = [Row(**row, place=place) for place, row in enumerate(each)]
+    candidates = [Row(**row, place=position) for position, row in enumerate(each)]
     fees: dict[Kind, dict[int, int]] = defaultdict(dict)
     for row in _in_units(usual):
         fees[row["type"], row["sent"], row["network"]][row["fee"]] = row["times"]
@@ -431,8 +431,8 @@ class _Search:
         for place in reversed(range(len(reasons))):
             applies = nw.coalesce(reasons[place], nw.lit(False))
             reason = nw.when(applies).then(nw.lit(place)).otherwise(reason)
-        found = rows.with_columns(reason=reason).filter(nw.col("reason") < len(reasons))
-        return _latest(found, MAX_TOGETHER, "number", "reason")
+        odd_rows = rows.with_columns(reason=reason).filter(nw.col("reason") < len(reasons))
+        return _latest(odd_rows, MAX_TOGETHER, "number", "reason")
 
     def copies(self) -> Iterator[Rows]:
         counting = self._theirs.filter(nw.col("counted") != 0)
@@ -483,8 +483,8 @@ class _Search:
     def transposed(self, counting: Rows) -> Iterator[Rows]:
         """Rows of which two neighbouring digits, changing places, would make the difference."""
         lines: dict[int, list[tuple[int, str, str]]] = defaultdict(list)
-        for number, one in enumerate(self.breaks):
-            for direction, away in (("CREDIT", one.difference), ("DEBIT", -one.difference)):
+        for number, broken in enumerate(self.breaks):
+            for direction, away in (("CREDIT", broken.difference), ("DEBIT", -broken.difference)):
                 place, pairs = transposed(away)
                 for pair in pairs:
                     lines[place].append((number, direction, pair))
@@ -527,7 +527,7 @@ class _Search:
             *(nw.col(f"{name}_sum").sum() for name in sets if name != "counting"),
             nw.col("after_id").min(),
         )
-        found = {row.pop("number"): row for row in _in_units(self.bench.collect(sums))}
+        facts = {row.pop("number"): row for row in _in_units(self.bench.collect(sums))}
         # When each balance began to move, how low it ever was and since when below zero, as
         # balances.running has it in the view "available"; moments count as one.
         steps = (
@@ -557,8 +557,8 @@ class _Search:
             for row in _in_units(self.bench.collect(ends))
         }
         return [
-            Facts(**found.get(number, {}), **lows.get((one.profile_id, one.asset), {}))
-            for number, one in enumerate(self.breaks)
+            Facts(**facts.get(number, {}), **lows.get((broken.profile_id, broken.asset), {}))
+            for number, broken in enumerate(self.breaks)
         ]
 
 
@@ -572,8 +572,8 @@ def _latest(rows: Rows, most: int, *by: str) -> Rows:
 def _targets(breaks: Iterable[Break]) -> Mapping[str, pa.Table]:
     """Of each break the values of a column that would explain it."""
     lines: dict[str, list[tuple[int, int]]] = {"signed": [], "amount": [], "fee": []}
-    for number, one in enumerate(breaks):
-        away = one.difference
+    for number, broken in enumerate(breaks):
+        away = broken.difference
         signed = {away, -away, *(part for part in _parts(-away, 2))}
         for shift in SHIFTS:
             signed.update(_parts(away, 10**shift - 1))

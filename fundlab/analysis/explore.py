@@ -70,13 +70,13 @@ class Exploration:
 
     def __repr__(self) -> str:
         lines = [self.headline]
-        for one in self.differences:
-            lines.append(one.title)
+        for difference in self.differences:
+            lines.append(difference.title)
             lines += [
                 f"  {rank}. {found.words}: {found.detail}"
-                for rank, found in enumerate(one.candidates, 1)
+                for rank, found in enumerate(difference.candidates, 1)
             ]
-            lines += ["  no transfer explains it"] * (not one.candidates)
+            lines += ["  no transfer explains it"] * (not difference.candidates)
         return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
@@ -120,7 +120,7 @@ def explore(
         profile, asset = row["profile_id"], row["asset"]
         own = transfers[(transfers["profile_id"] == profile) & (moved == asset)]
         own = own.sort_values(["created_at", "id"], kind="stable").reset_index(drop=True)
-        found = []
+        candidates = []
         mine = causes[(causes["profile_id"] == profile) & (causes["asset"] == asset)]
         for _, cause in mine.sort_values("rank").iterrows():
             places = own.index[own["id"] == cause["transfer_id"]]
@@ -141,7 +141,7 @@ def explore(
             if not len(places):
                 said = "The transfer, which is of another balance"
             words = str(cause["cause"]), str(cause["detail"])
-            found.append(Candidate(*words, said, around, versions))
+            candidates.append(Candidate(*words, said, around, versions))
         differences.append(
             Difference(
                 f"{money_text(row['difference'])} {asset} of "
@@ -149,7 +149,7 @@ def explore(
                 profile,
                 replace(show(broken.iloc[[number]][_SIDES]), note=""),
                 show(own[shown].iloc[::-1], rows=2 * _AROUND),
-                tuple(found),
+                tuple(candidates),
             )
         )
     return Exploration(tuple(differences), len(table))

@@ -185,8 +185,8 @@ def _summed(
     rows = rows.with_columns(asset=moved_asset(), at=nw.col(at))
     if "asset" not in groups:
         asset = nw.col("asset")
-        found = bench.collect(rows.select(first=asset.min(), last=asset.max())).to_pylist()
-        first, last = found[0].values()
+        assets = bench.collect(rows.select(first=asset.min(), last=asset.max())).to_pylist()
+        first, last = assets[0].values()
         if first != last:
             warnings.warn(
                 f"by={by!r} adds up amounts of several assets, {first} and {last} among them: put "

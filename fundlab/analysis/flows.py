@@ -221,14 +221,14 @@ def conversions(
         if freq is not None:
             converted, order = with_period(bench, converted, freq, tz), ["period", *order]
             schema = pa.schema([("period", TIME_TYPE), *schema])
-        found = converted.group_by(*order).agg(
+        sums = converted.group_by(*order).agg(
             count=nw.len().cast(nw.Int64),
             amount=nw.col("amount").sum(),
             total=nw.col("total").sum(),
             first=nw.col("at").min(),
             last=nw.col("at").max(),
         )
-        return bench.give(found.sort(*order), schema)
+        return bench.give(sums.sort(*order), schema)
 
 
 def ageing(

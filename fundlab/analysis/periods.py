@@ -194,13 +194,13 @@ def moment_or_close(value: Moment | date, parameter: str, tz: str) -> int:
 
 def _calendar_days(period: str) -> tuple[date, date]:
     """The first day of ``period``, and the first after it."""
-    found = _PERIOD.fullmatch(period) if isinstance(period, str) else None
-    if found is None:
+    match = _PERIOD.fullmatch(period) if isinstance(period, str) else None
+    if match is None:
         raise AnalysisError(
             f"period={shorten(period)} is not a valid period; give '2026', '2026-Q1', '2026-03', "
             "'2026-W10', '2026-03-08' or a pair of moments"
         )
-    number = {name: int(text) for name, text in found.groupdict().items() if text}
+    number = {name: int(text) for name, text in match.groupdict().items() if text}
     year, month, count = number["year"], number.get("month", 1), 1 if "month" in number else 12
     if "quarter" in number:
         month, count = 3 * number["quarter"] - 2, 3

@@ -61,13 +61,13 @@ def judge(
     >>> fl.reconcile.judge(store, "1999").headline
     'No transfers in 1999'
     """
-    found = judge_accounts(opened(store).accounts(as_of, pin=pin))
+    judgement = judge_accounts(opened(store).accounts(as_of, pin=pin))
     if period is None:
-        return found
+        return judgement
     choice("basis", basis, tuple(MOMENTS))
     first, end = period_bounds(period, tz)
     rows = store.read_arrow("transfers", as_of, ["created_at"], pin=pin, settled=basis == "settled")
     placed = nw.from_native(rows, eager_only=True).select(at=placed_at(basis)).to_native()
     at = placed.column("at").cast(pa.int64())
     inside = pc.and_(pc.greater_equal(at, first), pc.less(at, end))
-    return found.of_period(period, pc.sum(inside, min_count=0).as_py())
+    return judgement.of_period(period, pc.sum(inside, min_count=0).as_py())

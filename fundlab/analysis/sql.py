@@ -39,10 +39,10 @@ def sql(query: str, **frames: Any) -> pd.DataFrame:
             for name, frame in frames.items():
                 relation = isinstance(frame, duckdb.DuckDBPyRelation)  # of another connection
                 connection.register(name, pa.table(frame) if relation else frame)
-            found = connection.sql(query)
-            if found is None:
+            result = connection.sql(query)
+            if result is None:
                 raise InvalidRequest("the query gives no rows: expected a SELECT over the frames")
-            rows, types = found.to_arrow_table(), list(map(str, found.types))
+            rows, types = result.to_arrow_table(), list(map(str, result.types))
         except duckdb.Error as error:
             given, hint = ", ".join(frames) or "none", ""
             if "TIMESTAMPTZ_NS" in str(error):
@@ -53,7 +53,7 @@ def sql(query: str, **frames: Any) -> pd.DataFrame:
                 f"the query failed: {first_line(error)} (frames given by name: {given}; "
                 f"give another as fl.sql(query, NAME=frame)){hint}"
             ) from error
-    for place, (field, kind) in enumerate(zip(rows.schema, types, strict=True)):
+    for position, (field, kind) in enumerate(zip(rows.schema, types, strict=True)):
         target = field.type
         if kind == "HUGEINT":  # as sums of whole numbers are
             target = pa.int64()
@@ -66,11 +66,11 @@ def sql(query: str, **frames: Any) -> pd.DataFrame:
         elif pa.types.is_decimal(target):
             target = AMOUNT_TYPE
         try:
-            column = pc.cast(rows.column(place), target)
+            column = pc.cast(rows.column(position), target)
         except pa.ArrowInvalid as error:
             raise InvalidRequest(
                 f"column {field.name!r} ({kind}) does not fit {target}: {first_line(error)}; "
                 "cast it in the query, to VARCHAR for all digits"
             ) from error
-        rows = rows.set_column(place, field.with_type(target), column)
+        rows = rows.set_column(position, field.with_type(target), column)
     return to_frame(rows)

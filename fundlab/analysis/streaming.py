@@ -194,16 +194,16 @@ class _Keys:
             wider = np.full(larger, -1, np.int32)
             wider[:height, :width] = self._numbers
             self._numbers = wider
-        found = self._numbers[rows, columns].astype(np.int64)
-        fresh = np.flatnonzero(found < 0)
+        numbers = self._numbers[rows, columns].astype(np.int64)
+        fresh = np.flatnonzero(numbers < 0)
         if len(fresh):
             for row, column in dict.fromkeys(
                 zip(rows[fresh].tolist(), columns[fresh].tolist(), strict=True)
             ):
                 self._numbers[row, column] = self.count
                 self.count += 1
-            found = self._numbers[rows, columns].astype(np.int64)
-        return found
+            numbers = self._numbers[rows, columns].astype(np.int64)
+        return numbers
 
 
 class _Sums:
@@ -270,13 +270,13 @@ class _Sums:
 
 def _numbers(values: pa.ChunkedArray, number: Callable[[str], int]) -> _Ints:
     """What ``number`` says of each text, asked once for each that a batch holds; -1 of none."""
-    found = [np.zeros(0, np.int64)]
+    parts = [np.zeros(0, np.int64)]
     coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     for chunk in coded.chunks:
         table = np.array([*map(number, chunk.dictionary.to_pylist()), -1], np.int64)
         indices = chunk.indices.fill_null(len(table) - 1).to_numpy(zero_copy_only=False)
-        found.append(table[indices])
-    return np.concatenate(found)
+        parts.append(table[indices])
+    return np.concatenate(parts)
 
 
 def _places(rows: pa.Table, name: str, accepted: Sequence[str]) -> _Ints:

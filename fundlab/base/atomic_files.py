@@ -63,15 +63,15 @@ def sweep(folder: Path, names: str) -> None:
     """
     pattern = re.compile(rf"(\.(?:{names}){_ENDING})(?:-.+\.tmp)?")
     for left in folder.iterdir():
-        found = pattern.fullmatch(left.name)
-        if found is None:
+        match = pattern.fullmatch(left.name)
+        if match is None:
             continue
         # Swept by another run; another user's; or held by a run that lives, or, for want of
         # locks, nobody knows.
         with suppress(FileNotFoundError, PermissionError), ExitStack() as held:
             abandoned = True
             with suppress(FileNotFoundError):
-                handle = os.open(left.with_name(found[1]), os.O_RDONLY)
+                handle = os.open(left.with_name(match[1]), os.O_RDONLY)
                 held.callback(os.close, handle)
                 abandoned = False
                 with suppress(OSError):

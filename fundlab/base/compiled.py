@@ -50,9 +50,9 @@ def load(source: Path, library: Path | None = None) -> Any:
     """The compiled ``source``; ``None`` where it was not built, or of another source than now.
     Other threads run while it does."""
     try:
-        found = ctypes.CDLL(str(library or library_of(source)))
-        found.source_digest.restype = ctypes.c_char_p
-        return found if found.source_digest() == _digest(source).encode() else None
+        compiled = ctypes.CDLL(str(library or library_of(source)))
+        compiled.source_digest.restype = ctypes.c_char_p
+        return compiled if compiled.source_digest() == _digest(source).encode() else None
     except (OSError, AttributeError):
         return None
 

@@ -24,18 +24,18 @@ def local_path(path: str | os.PathLike[str], parameter: str = "path") -> Path:
     if not os.fspath(path) or "://" in str(path):
         raise InvalidRequest(f"{parameter}={shorten(str(path))}: give a folder of this machine")
     try:
-        found = Path(path).expanduser()
-        str(found).encode()
+        folder = Path(path).expanduser()
+        str(folder).encode()
     except (RuntimeError, UnicodeEncodeError) as error:
         raise InvalidRequest(f"{parameter}={shorten(str(path))}: {error}") from None
-    if re.search(r"(?:^|/)[A-Za-z]:[\\/]", str(found)):
+    if re.search(r"(?:^|/)[A-Za-z]:[\\/]", str(folder)):
         raise InvalidRequest(
             f"{parameter}={shorten(str(path))}: a path of Windows; give one that begins with / "
             "(in WSL C: is /mnt/c)"
         )
-    if "\0" in str(found):
+    if "\0" in str(folder):
         raise InvalidRequest(f"{parameter}={shorten(str(path))}: no name holds a zero byte")
-    return found
+    return folder
 
 
 def opened(store: S) -> S:

@@ -69,10 +69,10 @@ def balance_course(
         end = lines.iloc[[-1]].set_axis(lines.index[[-1]] + pd.Timedelta(days=1))
         lines = pd.concat([lines, end])
         for name in lines.columns:
-            place = drawn_names.index(name)
+            series = drawn_names.index(name)
             axes.plot(
                 lines.index.to_numpy(), lines[name].to_numpy(), drawstyle="steps-post",
-                color=theme.series[place], linewidth=1.4, marker=look.MARKERS[place],
+                color=theme.series[series], linewidth=1.4, marker=look.MARKERS[series],
                 markersize=4.5, markevery=[-1],
             )  # fmt: skip
         stride = -(-len(lines) // look.MAX_STRIPS)
@@ -161,9 +161,9 @@ def marks_to_draw(daily: pd.DataFrame, assertions: pd.DataFrame | None, tz: str)
 def _evenly(chosen: pd.Series[bool], balance: list[pd.Series[str]]) -> pd.Series[bool]:
     """Of the ``chosen`` rows of each balance at most :data:`MAX_MARKS`, evenly, the first and last
     among them."""
-    place = chosen.groupby(balance).cumsum() - 1
+    position = chosen.groupby(balance).cumsum() - 1
     last = (chosen.groupby(balance).transform("sum") - 1).clip(lower=1)
     most = MAX_MARKS - 1
-    slot = place * most // last
-    starts = slot != (place - 1) * most // last
-    return chosen & ((last <= most) | starts | (place == 0))
+    slot = position * most // last
+    starts = slot != (position - 1) * most // last
+    return chosen & ((last <= most) | starts | (position == 0))

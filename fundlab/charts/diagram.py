@@ -144,11 +144,11 @@ def _spans(sizes: pd.Series[float], scale: float) -> Spans:
     """Where each name begins and ends, from the top down, the whole in the middle."""
     used = float(sizes.sum()) * scale + _GAP * max(len(sizes) - 1, 0)
     top = (1 - used) / 2
-    found: Spans = {}
+    spans: Spans = {}
     for name, size in sizes.items():
-        found[str(name)] = (top, top + float(size) * scale)
+        spans[str(name)] = (top, top + float(size) * scale)
         top += float(size) * scale + _GAP
-    return found
+    return spans
 
 
 def _bands(

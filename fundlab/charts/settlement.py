@@ -84,8 +84,8 @@ def _draw(axes: Panel, exact: pd.DataFrame, theme: Theme) -> None:
     axes.hlines(places, rows["p50"], rows["p90"], color=color, linewidth=5, alpha=0.45)
     axes.plot(rows["max"], places, linestyle="none", marker="|", markersize=7, color=color)
     axes.plot(rows["p50"], places, linestyle="none", marker="o", markersize=6, color=color)
-    for place, slowest, at in zip(places, exact["max"], rows["max"], strict=True):
-        axes.words(duration_text(slowest), (at, place), (6, 0), theme.muted, va="center",
+    for position, slowest, at in zip(places, exact["max"], rows["max"], strict=True):
+        axes.words(duration_text(slowest), (at, position), (6, 0), theme.muted, va="center",
                    size=TEXT - 1.5)  # fmt: skip
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color=theme.grid, linewidth=0.8)
@@ -97,11 +97,11 @@ def _draw(axes: Panel, exact: pd.DataFrame, theme: Theme) -> None:
     axes.minorticks_off()
     axes.set_xlim(low, high)
     look.name_rows(axes, list(exact["name"]))
-    for place, (name, *parts) in enumerate(zip(exact["name"], *(exact[p] for p in _PARTS),
+    for position, (name, *parts) in enumerate(zip(exact["name"], *(exact[p] for p in _PARTS),
                                                strict=True)):  # fmt: skip
         half, most, nearly, slowest = map(duration_text, parts)
         words = f"{name}: half {half}, 90 % {most}, 99 % {nearly}, slowest {slowest}"
-        axes.hover((low, high, place - 0.45, place + 0.45), words)
+        axes.hover((low, high, position - 0.45, position + 0.45), words)
 
 
 def duration_text(seconds: float) -> str:

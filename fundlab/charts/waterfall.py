@@ -62,17 +62,17 @@ def _draw(axes: Panel, rows: pd.DataFrame, theme: Theme) -> None:
     edges: list[float] = []
     axes.grid(visible=False)
     axes.hide_foot()
-    for place, (kind, amount) in enumerate(zip(rows["kind"], rows["amount"], strict=True)):
+    for position, (kind, amount) in enumerate(zip(rows["kind"], rows["amount"], strict=True)):
         balance = kind == "balance"
         start = 0.0 if balance else level
         level = amount if balance else level + amount
         color = theme.muted if balance else theme.inflow if amount >= 0 else theme.outflow
-        axes.barh(place, level - start, 0.66, start, color=color, edgecolor=color, linewidth=0.8)
-        if place + 1 < len(rows):
+        axes.barh(position, level - start, 0.66, start, color=color, edgecolor=color, linewidth=0.8)
+        if position + 1 < len(rows):
             axes.plot(
-                [level, level], [place - 0.33, place + 1.33], color=theme.muted, linewidth=0.7
+                [level, level], [position - 0.33, position + 1.33], color=theme.muted, linewidth=0.7
             )
-        axes.words(compact(amount, signed=not balance), (max(start, level), place), (4, 0),
+        axes.words(compact(amount, signed=not balance), (max(start, level), position), (4, 0),
                    theme.ink, va="center", size=TEXT - 1)  # fmt: skip
         edges.append(level)
     # From zero; but where the changes would be slivers beside the balance, only around them.
@@ -84,11 +84,11 @@ def _draw(axes: Panel, rows: pd.DataFrame, theme: Theme) -> None:
         low, high = (low - air if low < 0 else 0.0), max(high, 0.0) or 1.0
     width = (high - low) * 0.02
     axes.set_xlim(low, high + width)
-    for place, (step, kind, amount) in enumerate(
+    for position, (step, kind, amount) in enumerate(
         zip(rows["step"], rows["kind"], rows["amount"], strict=True)
     ):
         words = f"{step}: {look.spelled(amount, signed=kind != 'balance')}"
-        axes.hover((low, high + width, place - 0.45, place + 0.45), words)
+        axes.hover((low, high + width, position - 0.45, position + 0.45), words)
     if low > 0:  # two slanted lines across a bar: it does not begin at zero
         at = low + width * 5
         for bar in np.flatnonzero(rows["kind"] == "balance"):

@@ -658,18 +658,20 @@ class DecimalArray(ExtensionArray):
         except (TypeError, ValueError, OverflowError):
             # of any values, those that the column can hold exactly
             exactly: list[int] = []
-            for one in values:
+            for candidate in values:
                 exact = (
-                    Decimal.from_float(float(one)) if isinstance(one, float | np.floating) else one
+                    Decimal.from_float(float(candidate))
+                    if isinstance(candidate, float | np.floating)
+                    else candidate
                 )
-                written = isinstance(one, str)
+                written = isinstance(candidate, str)
                 if written or (is_number(exact) and not is_missing(exact)):
                     try:
-                        exactly.append(parse_one(one, 0) if written else from_scalar(exact))
+                        exactly.append(parse_one(candidate, 0) if written else from_scalar(exact))
                     except (ValueError, OverflowError):
                         continue
             units, missing = int128.from_ints(exactly), np.zeros(len(exactly), bool)
-            some_missing = any(is_missing(one) for one in values)
+            some_missing = any(is_missing(candidate) for candidate in values)
         else:
             some_missing = bool(missing.any())
         own, gone = self._column
@@ -679,8 +681,8 @@ class DecimalArray(ExtensionArray):
             kernels.call("among", own, len(own), units, len(units), *places, inside)
         else:
             values, ours = int128.to_arrow(units, missing), int128.to_arrow(own, gone)
-            found = pc.is_in(ours, value_set=values, skip_nulls=True)
-            inside = found.to_numpy(zero_copy_only=False).copy()
+            members = pc.is_in(ours, value_set=values, skip_nulls=True)
+            inside = members.to_numpy(zero_copy_only=False).copy()
         inside[gone] = some_missing
         return inside
 
@@ -700,10 +702,10 @@ class DecimalArray(ExtensionArray):
         units, missing = convert.from_any([value] if scalar else value)
         if missing.any():
             raise ValueError("cannot search for a missing value")
-        found = np.searchsorted(
+        positions = np.searchsorted(
             int128.sort_keys(self._units), int128.sort_keys(units), side=side, sorter=sorter
         )
-        return found[0] if scalar else found
+        return positions[0] if scalar else positions
 
     def _hash_pandas_object(
         self,

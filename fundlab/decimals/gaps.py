@@ -153,9 +153,9 @@ def round_by_name(
     """``DataFrame.round({"amount": 2})``, of which pandas leaves out all but its own numbers."""
     rounded = pandas_own(frame, decimals, *args, **kwargs)
     if isinstance(decimals, dict | pd.Series):
-        for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        for position, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
             if isinstance(dtype, DecimalDtype) and name in decimals:
-                rounded.isetitem(place, frame.iloc[:, place].round(decimals[name]))
+                rounded.isetitem(position, frame.iloc[:, position].round(decimals[name]))
     return rounded
 
 
@@ -166,7 +166,7 @@ def coerce_merge_keys(pandas_own: Function, merge: Any) -> None:
 
     pandas itself has a common type for these, but of nullable and Arrow integers makes floats.
     """
-    for place, pair in enumerate(zip(merge.left_join_keys, merge.right_join_keys, strict=True)):
+    for position, pair in enumerate(zip(merge.left_join_keys, merge.right_join_keys, strict=True)):
         dtypes = [key.dtype for key in pair]
         for key in pair if DecimalDtype() in dtypes else ():
             if key.dtype.kind == "f" and not pd.isna(key).all():
@@ -175,7 +175,7 @@ def coerce_merge_keys(pandas_own: Function, merge: Any) -> None:
                     f"amount; {FLOAT_HINT}"
                 )
         if DecimalDtype() in dtypes and DecimalDtype()._get_common_dtype(dtypes) is not None:
-            merge.left_join_keys[place], merge.right_join_keys[place] = (
+            merge.left_join_keys[position], merge.right_join_keys[position] = (
                 pd.array(getattr(key, "array", key), dtype=DecimalDtype()) for key in pair
             )
     pandas_own(merge)
@@ -205,13 +205,13 @@ def windows(pandas_own: Function, window: Any, values: Any) -> Any:
 @instead_of("pandas.core.dtypes.concat", "_get_result_dtype", issue=40893)
 def result_dtype(pandas_own: Function, arrays: Any, *args: Any) -> Any:
     """The type of a concatenation, in which floats or objects without a value have no say."""
-    if not any(isinstance(one.dtype, DecimalDtype) for one in arrays):
+    if not any(isinstance(array.dtype, DecimalDtype) for array in arrays):
         return pandas_own(arrays, *args)
     kept = []
-    for one in arrays:
-        blank = isinstance(one.dtype, np.dtype | pd.Float64Dtype | pd.Float32Dtype)
-        if not (blank and one.dtype.kind in "fO" and pd.isna(one).all()):
-            kept.append(one)
+    for array in arrays:
+        blank = isinstance(array.dtype, np.dtype | pd.Float64Dtype | pd.Float32Dtype)
+        if not (blank and array.dtype.kind in "fO" and pd.isna(array).all()):
+            kept.append(array)
     any_extension, kinds, dtype = pandas_own(kept, *args)
     return any_extension, kinds, DecimalDtype() if dtype is None else dtype
 
@@ -333,11 +333,11 @@ def clip(pandas_own: Function, data: Any, bound: Any, method: Any, axis: Any, in
             bound = align(bound, axis, flex=None)[1]
         by_row = isinstance(bound, pd.Series) and axis == 0
         clipped = data if inplace else data.copy()
-        for place, name in enumerate(data.columns):
-            column = data.iloc[:, place]
+        for position, name in enumerate(data.columns):
+            column = data.iloc[:, position]
             their_own = bound if by_row else bound[name]
             compared: Any = getattr(column, method.__name__)
-            clipped.isetitem(place, clip(pandas_own, column, their_own, compared, 0, False))
+            clipped.isetitem(position, clip(pandas_own, column, their_own, compared, 0, False))
         return None if inplace else clipped
     if not isinstance(data.dtype, DecimalDtype):
         return pandas_own(data, _in_floats(bound), method, axis, inplace)
@@ -380,17 +380,17 @@ def cut(
         # pandas makes the labels, and checks the bins
         given["labels"] = pandas_own(np.array([near[0]]), near, **given).categories
     values = pd.Series(getattr(x, "array", x))
-    place = np.zeros(len(values))  # of the bin, between the numbers of its edges
+    bin_of = np.zeros(len(values))  # of the bin, between the numbers of its edges
     for edge in edges:
-        place += (values > edge if right else values >= edge).to_numpy(float, na_value=np.nan)
-    place -= 0.5
+        bin_of += (values > edge if right else values >= edge).to_numpy(float, na_value=np.nan)
+    bin_of -= 0.5
     if include_lowest:
-        place[(values == edges[0]).to_numpy(bool, na_value=False)] = 0.5
-    within: Any = place
+        bin_of[(values == edges[0]).to_numpy(bool, na_value=False)] = 0.5
+    within: Any = bin_of
     if isinstance(x, pd.Series):
-        within = pd.Series(place, index=x.index, name=x.name)
-    found = pandas_own(within, range(len(edges)), **given)
-    return (found, np.array(edges)) if retbins else found
+        within = pd.Series(bin_of, index=x.index, name=x.name)
+    binned = pandas_own(within, range(len(edges)), **given)
+    return (binned, np.array(edges)) if retbins else binned
 
 
 @instead_of("pandas.core.reshape.merge:_AsOfMerge", "_validate_tolerance", issue=29130)
@@ -613,7 +613,7 @@ def _each_decimal(data: Any, change: Callable[[pd.Series[Any]], pd.Series[Any]])
         return change(data) if _holds_decimals(data.dtype) else data
     if not any(_holds_decimals(dtype) for dtype in data.dtypes):
         return data
-    columns = [data.iloc[:, place] for place in range(data.shape[1])]
+    columns = [data.iloc[:, position] for position in range(data.shape[1])]
     changed = pd.concat([_each_decimal(one, change) for one in columns], axis=1)
     changed.columns = data.columns
     return changed

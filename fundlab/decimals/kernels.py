@@ -28,12 +28,14 @@ def call(name: str, *arguments: Any) -> int:
     function.restype = ctypes.c_int64
     arrays: list[Any] = []
     given: list[Any] = []
-    for one in arguments:
-        if isinstance(one, np.ndarray):
-            arrays.append(np.require(one, requirements=["C", "A"]))  # a copy must outlive the call
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            arrays.append(
+                np.require(argument, requirements=["C", "A"])
+            )  # a copy must outlive the call
             given.append(ctypes.c_void_p(arrays[-1].ctypes.data))
         else:
-            given.append(ctypes.c_int64(one) if isinstance(one, int) else one)
+            given.append(ctypes.c_int64(argument) if isinstance(argument, int) else argument)
     answer: int = function(*given)
     return answer
 

@@ -153,7 +153,7 @@ def fields(model: type[BaseModel]) -> list[str]:
     """A table of a model's fields."""
     said = re.sub(
         r"§(\d+(?:\.\d+)?)",
-        lambda found: f"[§{found[1]}](#interface-{found[1].replace('.', '-')})",
+        lambda section: f"[§{section[1]}](#interface-{section[1].replace('.', '-')})",
         inspect.getdoc(model) or "",
     )
     lines = [said, "", "| field | type | |", "| --- | --- | --- |"]

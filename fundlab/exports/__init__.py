@@ -107,10 +107,10 @@ def export_table(
     >>> done.rows, done.path.name
     (50, 'transfers.xlsx')
     """
-    found = find_table(table)
+    described = find_table(table)
     _checked(format)
-    rows = found.in_order(opened(store).read_arrow(table, as_of, since=since, until=until))
-    return write_rows(rows, path, format, name=found.name)
+    rows = described.in_order(opened(store).read_arrow(table, as_of, since=since, until=until))
+    return write_rows(rows, path, format, name=described.name)
 
 
 def write_rows(

@@ -78,31 +78,31 @@ def write_cover(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
     row, apart = 6, pen.of(**SOFT, indent=1)
     right, left = pen.of(**HEAD, align="right"), pen.of(**HEAD)
     heads = ("Figure", "Value", cover.before or "Before", "Change", "")
-    for place, head in enumerate(heads):
-        write_text(page, row, place, head, right if place in (1, 2, 3) else left)
+    for column, head in enumerate(heads):
+        write_text(page, row, column, head, right if column in (1, 2, 3) else left)
     for figure in cover.figures:
         row += 1
-        for place, text in enumerate(figure):
-            write_text(page, row, place, text, pen.of(align="right", bold=place == 1)
-                        if place in (1, 2, 3) else apart if place == 4 else None)  # fmt: skip
+        for column, text in enumerate(figure):
+            write_text(page, row, column, text, pen.of(align="right", bold=column == 1)
+                        if column in (1, 2, 3) else apart if column == 4 else None)  # fmt: skip
 
     if cover.of is not None:
         row += 2
         by_asset: dict[str, dict[str, Total]] = {}
         for asset, name, total in totals(cover.of):
             by_asset.setdefault(asset, {})[name] = total
-        for place, head in enumerate(("All profiles", *(cover.of.labels[n] for n in cover.sums))):
-            write_text(page, row, place, head, right if place else left)
+        for column, head in enumerate(("All profiles", *(cover.of.labels[n] for n in cover.sums))):
+            write_text(page, row, column, head, right if column else left)
         decimals = decimals_of(cover.of.rows)
         for asset, sums in [*by_asset.items()][:_ASSETS]:
             row += 1
             write_text(page, row, 0, asset, None)
-            for place, name in enumerate(cover.sums, 1):
+            for column, name in enumerate(cover.sums, 1):
                 total = sums[name]
                 style = pen.amount(decimals[name].get(asset, 2), align="right")
                 cell = f"='{cover.of.name}'!{xl_rowcol_to_cell(total.row, total.column)}"
                 value = total.text if total.formula is None else total.value
-                page.write_formula(row, place, cell, style, value)
+                page.write_formula(row, column, cell, style, value)
         if len(by_asset) > _ASSETS:
             row += 1
             words = f"{len(by_asset) - _ASSETS} more assets on the sheet {cover.of.name}"
@@ -113,12 +113,12 @@ def write_cover(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
     for number, drawing in enumerate(cover.drawings):
         kind = {"type": "column", "subtype": "stacked"} if drawing.columns else {"type": "line"}
         chart, last = book.add_chart(kind), below + len(drawing.days)
-        for place in range(1, len(drawing.series) + 1):
-            colour = _SERIES[(place - 1) % len(_SERIES)]
+        for column in range(1, len(drawing.series) + 1):
+            colour = _SERIES[(column - 1) % len(_SERIES)]
             chart.add_series({
-                "name": [DRAWN, below, place],
+                "name": [DRAWN, below, column],
                 "categories": [DRAWN, below + 1, 0, last, 0],
-                "values": [DRAWN, below + 1, place, last, place],
+                "values": [DRAWN, below + 1, column, last, column],
                 "line": {"color": colour, "width": 1.5} if not drawing.columns else {"none": True},
                 "fill": {"color": colour}, "gap": 40,
             })  # fmt: skip
@@ -154,14 +154,16 @@ def write_drawn(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
     for drawing in cover.drawings:
         write_text(page, row, 0, drawing.title, pen.of(**HEAD))
         right = pen.of(**HEAD, align="right")
-        for place, name in enumerate(drawing.series, 1):
-            write_text(page, row, place, name, right)
+        for column, name in enumerate(drawing.series, 1):
+            write_text(page, row, column, name, right)
         for number, day in enumerate(drawing.days):
             row += 1
             style = pen.of(num_format="yyyy-mm-dd", align="left")
             page.write_datetime(row, 0, day, style)
-            for place, values in enumerate(drawing.series.values(), 1):
+            for column, values in enumerate(drawing.series.values(), 1):
                 if values[number] is not None:
-                    page.write_number(row, place, values[number], pen.of(num_format="#,##0.######"))
+                    page.write_number(
+                        row, column, values[number], pen.of(num_format="#,##0.######")
+                    )
         row += 3
     for_paper(page, "What the charts show")

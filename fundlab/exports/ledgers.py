@@ -152,11 +152,11 @@ def _amounts(postings: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, str
     many decimals each: Beancount lets an entry be off by half of the last one of the shortest."""
     decimals: dict[str, int] = {}
     signed = []
-    for one in postings:
-        amount = one["debit"] if one["credit"] is None else one["credit"].copy_negate()
+    for posting in postings:
+        amount = posting["debit"] if posting["credit"] is None else posting["credit"].copy_negate()
         digits = len(plain_text(amount).partition(".")[2])
-        decimals[one["asset"]] = max(decimals.get(one["asset"], 2), digits)
-        signed.append((one["account"], amount, one["asset"]))
+        decimals[posting["asset"]] = max(decimals.get(posting["asset"], 2), digits)
+        signed.append((posting["account"], amount, posting["asset"]))
     for account, amount, asset in signed:
         yield account, plain_text(amount, decimals[asset]), asset
 

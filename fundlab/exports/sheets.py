@@ -73,13 +73,13 @@ class Sheet:
     def runs(self) -> list[tuple[str, int, int]]:
         """Of the rows that follow each other with one asset: the asset, where they begin and end
         (excluded)."""
-        found: list[tuple[str, int, int]] = []
-        for place, asset in enumerate(_assets(self.rows).to_pylist()):
-            if found and found[-1][0] == asset:
-                found[-1] = (asset, found[-1][1], place + 1)
+        runs: list[tuple[str, int, int]] = []
+        for row, asset in enumerate(_assets(self.rows).to_pylist()):
+            if runs and runs[-1][0] == asset:
+                runs[-1] = (asset, runs[-1][1], row + 1)
             else:
-                found.append((asset, place, place + 1))
-        return found
+                runs.append((asset, row, row + 1))
+        return runs
 
 
 def sheet_name(text: str) -> str:
@@ -155,12 +155,12 @@ def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int
             wanted.append(max(longest, len(label)) + 3)
             widths.append(max(min(wanted[-1], most), _NARROWEST))
         paper = len(widths) - len(sheet.unprinted)
-        for place in range(paper if sheet.title else 0):  # what paper has to spare
+        for column in range(paper if sheet.title else 0):  # what paper has to spare
             spare = max(_ACROSS - sum(widths[:paper]), 0)
-            widths[place] += min(max(wanted[place] - widths[place], 0), spare)
+            widths[column] += min(max(wanted[column] - widths[column], 0), spare)
         printed = max(sum(widths[:paper]), _NARROWEST)
-        for place, width in enumerate(widths):
-            page.set_column(place, place, width)
+        for column, width in enumerate(widths):
+            page.set_column(column, column, width)
         if sheet.title:  # as wide as what is printed below
             lines = (
                 (sheet.title, 1.5, pen.of(bold=True, font_size=14, text_wrap=True)),
@@ -171,12 +171,12 @@ def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int
                 page.merge_range(row, 0, row, max(last - len(sheet.unprinted), 1), "", style)
                 write_text(page, row, 0, text, style)
         page.freeze_panes(top + 1, 0)
-        for place, name in enumerate(rows.column_names):
+        for column, name in enumerate(rows.column_names):
             kind = rows.schema.field(name).type
             stands_right = sheet.title and (is_money(kind) or pa.types.is_integer(kind))
             # A text beside a number stands a little apart from it.
             side = {"align": "right"} if stands_right else {"indent": 1} if sheet.title else {}
-            write_text(page, top, place, sheet.labels.get(name, name), pen.of(**HEAD, **side))
+            write_text(page, top, column, sheet.labels.get(name, name), pen.of(**HEAD, **side))
         if rows.column_names:
             page.autofilter(top, 0, top + rows.num_rows, last)
             page.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
@@ -199,13 +199,13 @@ def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int
                     ]
                     if folded:
                         page.set_row(row, min(_LINE * max(folded), _TALLEST))
-                for place, (value, style) in enumerate(cells):
+                for column, (value, style) in enumerate(cells):
                     if isinstance(value, str):
-                        write_text(page, row, place, value, style)
+                        write_text(page, row, column, value, style)
                     elif isinstance(value, date):
-                        page.write_datetime(row, place, value, style)
+                        page.write_datetime(row, column, value, style)
                     elif value is not None:
-                        page.write_number(row, place, value, style)
+                        page.write_number(row, column, value, style)
         if sheet.totals:
             for asset, name, total in totals(sheet):
                 style = {"bold": True, "top": 1 if total.first else 0}
@@ -325,8 +325,8 @@ def totals(sheet: Sheet) -> Iterator[tuple[str, str, Total]]:
     columns = {name: sheet.rows.column(name) for name in sheet.totals}
     texts = {name: as_text(column, name) for name, column in columns.items()}
     exact = {name: keeps_exactly(text) for name, text in texts.items()}
-    for place, (asset, first, end) in enumerate(sheet.runs()):
-        row = sheet.top + 1 + sheet.rows.num_rows + place
+    for number, (asset, first, end) in enumerate(sheet.runs()):
+        row = sheet.top + 1 + sheet.rows.num_rows + number
         for name, amounts in texts.items():
             mine = [text for text in amounts.slice(first, end - first).to_pylist() if text]
             total = plain_text(exact_sum(map(Decimal, mine)))
@@ -337,7 +337,7 @@ def totals(sheet: Sheet) -> Iterator[tuple[str, str, Total]]:
             top, bottom = sheet.top + 1 + first, sheet.top + end
             cells = xl_range(top, column, bottom, column)
             yield asset, name, Total(
-                row, column, place == 0, total,
+                row, column, number == 0, total,
                 f"=ROUND(SUM({cells}),{places})" if numbers and own else None, float(total),
             )  # fmt: skip
 
@@ -354,7 +354,7 @@ def for_paper(page: Worksheet, title: str) -> None:
 def decimals_of(rows: pa.Table) -> Decimals:
     """For each column of amounts, how many decimals each asset shows: what it needs, at least 2."""
     assets = _assets(rows)
-    found: Decimals = {}
+    decimals: Decimals = {}
     for name in rows.column_names:
         kind = rows.schema.field(name).type
         if not is_money(kind):
@@ -369,8 +369,8 @@ def decimals_of(rows: pa.Table) -> Decimals:
             for row in table.group_by("asset").aggregate([("digits", "max")]).to_pylist():
                 digits = max(row["digits_max"] or 0, 0 if pa.types.is_duration(kind) else 2)
                 needed[row["asset"]] = max(needed.get(row["asset"], 0), digits)
-        found[name] = needed
-    return found
+        decimals[name] = needed
+    return decimals
 
 
 def _assets(rows: pa.Table) -> pa.ChunkedArray:

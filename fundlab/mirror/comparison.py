@@ -84,10 +84,10 @@ def differences_of(path: Path) -> list[Difference]:
         content = _of_yaml(path, text) if _YAML.search(text) else None
     own = own_document()
     if isinstance(content, dict) and "openapi" in content:
-        found = [*_of_documents(own, content), *_of_mutations(content)]
+        differences = [*_of_documents(own, content), *_of_mutations(content)]
     else:
-        found = list(_of_recording(own, path))
-    return sorted(replace(one, count=count) for one, count in Counter(found).items())
+        differences = list(_of_recording(own, path))
+    return sorted(replace(one, count=count) for one, count in Counter(differences).items())
 
 
 def accepted_places(path: Path) -> dict[str, str]:
@@ -110,13 +110,15 @@ def lines_of(differences: list[Difference]) -> Iterator[str]:
     several share."""
     for kind in KINDS:
         groups: dict[tuple[str, str], list[Difference]] = {}
-        for one in differences:
-            if one.kind == kind:
-                groups.setdefault((one.part, one.schema or one.operation), []).append(one)
+        for difference in differences:
+            if difference.kind == kind:
+                groups.setdefault(
+                    (difference.part, difference.schema or difference.operation), []
+                ).append(difference)
         if groups:
             yield f"{kind}: {sum(map(len, groups.values()))} differences"
         for (part, where), members in sorted(groups.items()):
-            operations = sorted({one.operation for one in members})
+            operations = sorted({difference.operation for difference in members})
             among = f" (of {', '.join(operations)})" if operations != [where] else ""
             sides = dict.fromkeys(
                 f"{one.field.rpartition('.')[2] if one.schema else one.field} sandbox "
@@ -176,9 +178,13 @@ def _unlike(
     """Where ``value`` is not what ``schema`` allows: field, what it allows, what is there."""
     kinds = _variants(root, schema)
     types = sorted({one["type"] for one in kinds if "type" in one})
-    found = _type(value)
-    if types and found not in types and not (found == "integer" and "number" in types):
-        yield field, " or ".join(types), found
+    kind_of_value = _type(value)
+    if (
+        types
+        and kind_of_value not in types
+        and not (kind_of_value == "integer" and "number" in types)
+    ):
+        yield field, " or ".join(types), kind_of_value
         return
     listed = [one for kind in kinds for one in kind.get("enum", ())]
     if listed and isinstance(value, str) and value not in listed:
@@ -188,11 +194,11 @@ def _unlike(
         for name in sorted(required - value.keys()):
             yield f"{field}.{name}".strip("."), "always", "absent"
         for name, member in value.items():
-            place = f"{field}.{name}".strip(".")
+            path = f"{field}.{name}".strip(".")
             if name in members:
-                yield from _unlike(root, members[name], member, place)
+                yield from _unlike(root, members[name], member, path)
             elif members:
-                yield place, "absent", _type(member)
+                yield path, "absent", _type(member)
     elif isinstance(value, list):
         items: Mapping[str, Any] = next((kind["items"] for kind in kinds if "items" in kind), {})
         for one in value:
@@ -294,19 +300,19 @@ def _facts(
     root: Mapping[str, Any], described: Mapping[str, Any]
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """What a document says of each parameter and member of an operation."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    facts: dict[tuple[str, str], dict[str, Any]] = {}
     for parameter in described.get("parameters", ()):
-        one = _resolved(root, parameter)
-        if one.get("in") == "query":
-            _flatten(root, one.get("schema", {}), one["name"], bool(one.get("required")), "query",
-                     found)  # fmt: skip
+        resolved = _resolved(root, parameter)
+        if resolved.get("in") == "query":
+            required = bool(resolved.get("required"))
+            _flatten(root, resolved.get("schema", {}), resolved["name"], required, "query", facts)
     body = _schema(_resolved(root, described.get("requestBody", {})))
     answers = described.get("responses", {})
     success = _schema(_resolved(root, answers.get("200", answers.get(200, {}))))
     for part, schema in (("request", body), ("answer", success)):
         if schema:
-            _flatten(root, schema, "", False, part, found)
-    return found
+            _flatten(root, schema, "", False, part, facts)
+    return facts
 
 
 def _flatten(
@@ -331,8 +337,8 @@ def _flatten(
     members, needed = _members(root, schema)
     inner = str(schema.get("$ref", "")).rpartition("/")[2] or within
     for name, member in members.items():
-        place = f"{field}.{name}".strip(".")
-        _flatten(root, member, place, name in needed, part, found, depth + 1, inner)
+        path = f"{field}.{name}".strip(".")
+        _flatten(root, member, path, name in needed, part, found, depth + 1, inner)
     for items in (one["items"] for one in kinds if isinstance(one.get("items"), Mapping)):
         _flatten(root, items, f"{field}[]", False, part, found, depth + 1, inner)
 
@@ -377,10 +383,10 @@ def _resolved(root: Mapping[str, Any], schema: Any) -> Mapping[str, Any]:
             return {}
         if "$ref" not in schema:
             break
-        found: Any = root
+        target: Any = root
         for step in str(schema["$ref"]).removeprefix("#/").split("/"):
-            found = found.get(step, {}) if isinstance(found, Mapping) else {}
-        schema = found
+            target = target.get(step, {}) if isinstance(target, Mapping) else {}
+        schema = target
     return schema if isinstance(schema, Mapping) else {}
 
 
@@ -416,11 +422,11 @@ def _members(
     ]
     for parts in ([one] for one in _all_of(whole)), alternatives:
         for part in parts:
-            found = [_members(root, one, depth + 1) for one in part]
-            for name in dict.fromkeys(name for members, _ in found for name in members):
-                kinds = [members[name] for members, _ in found if name in members]
+            each = [_members(root, one, depth + 1) for one in part]
+            for name in dict.fromkeys(name for members, _ in each for name in members):
+                kinds = [members[name] for members, _ in each if name in members]
                 said.setdefault(name, []).append(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
-            needed |= set.intersection(*(always for _, always in found)) if found else set()
+            needed |= set.intersection(*(always for _, always in each)) if each else set()
     return {name: one[0] if len(one) == 1 else {"allOf": one} for name, one in said.items()}, needed
 
 

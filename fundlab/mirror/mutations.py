@@ -98,10 +98,10 @@ def mutations(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, str, 
         if isinstance(old, str):
             others |= {f"{length} characters": "a" * length for length in LENGTHS}
             others |= {f"{text!r}": text for text in ("Straße 12", "a_b", "7.000", "1.234", "-1")}
-        place = ".".join((*at, name))
-        yield place, "its absence", {one: own for one, own in value.items() if one != name}
+        path = ".".join((*at, name))
+        yield path, "its absence", {one: own for one, own in value.items() if one != name}
         for kind, other in others.items():
-            yield place, kind, {**value, name: other}
+            yield path, kind, {**value, name: other}
         for inner, kind, changed in mutations(old, (*at, name)) if isinstance(old, dict) else ():
             yield inner, kind, {**value, name: changed}
 

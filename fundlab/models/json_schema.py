@@ -119,10 +119,10 @@ def _has_no_others(wanted: Any, value: Any, schema: Any, root: Any) -> bool:
 
 
 def _referred(wanted: str, value: Any, _: Any, root: Any) -> bool:
-    found = root
+    schema = root
     for step in wanted.removeprefix("#/").split("/"):
-        found = found[step]
-    return fits(found, value, root)
+        schema = schema[step]
+    return fits(schema, value, root)
 
 
 _TYPES: Final[Mapping[str, Any]] = {

@@ -72,7 +72,7 @@ class Resource(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        found = []
+        listed = []
         for name, field in cls.model_fields.items():
             kinds: list[Any] = [field.annotation]
             for kind in kinds:
@@ -80,9 +80,9 @@ class Resource(BaseModel):
                 if isinstance(kind, type) and (
                     issubclass(kind, StrEnum) or (issubclass(kind, Resource) and kind.listed)
                 ):
-                    found.append(name)
+                    listed.append(name)
                     break
-        cls.listed = tuple(found)
+        cls.listed = tuple(listed)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
@@ -124,12 +124,12 @@ class Resource(BaseModel):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Stricter than reading: no unknown members, only listed values, no ``null`` in answers."""
-        found = handler(core_schema)
-        schema = handler.resolve_ref_schema(found)
+        reference = handler(core_schema)
+        schema = handler.resolve_ref_schema(reference)
         made = closed(schema)
         schema.clear()
         schema.update(made)
-        return found
+        return reference
 
 
 def required(*fields: str) -> ConfigDict:

@@ -185,7 +185,7 @@ def _heard(target: str) -> Iterator[None]:
     try:
         yield
     except (FundlabError, OSError, ValueError, AttributeError) as error:
-        place = f"{urlsplit(target).scheme}://{urlsplit(target).hostname}"
-        place = target if "://" not in target else place
+        address = f"{urlsplit(target).scheme}://{urlsplit(target).hostname}"
+        address = target if "://" not in target else address
         why = str(error) if isinstance(error, FundlabError) else type(error).__name__
-        log.warning("%s was not told of this job: %s", place, why)
+        log.warning("%s was not told of this job: %s", address, why)

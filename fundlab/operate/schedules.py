@@ -70,8 +70,8 @@ def schedule(
     Raises ``InvalidRequest`` for a time or zone there is none of, a time that some day of the next
     year has not, a zone of launchd's, and a path that a timer's file could not name.
     """
-    found = _TIME.fullmatch(at)
-    if found is None:
+    match = _TIME.fullmatch(at)
+    if match is None:
         raise InvalidRequest(f"at={at!r} is not a valid time of day; give 06:00")
     try:
         zone = None if tz is None else ZoneInfo(tz)
@@ -85,7 +85,7 @@ def schedule(
                 f"{str(path)!r} has a character that timers do not take; choose folders named by "
                 "letters, digits and -_./ with --out and --work"
             )
-    hour, minute = int(found[1]), int(found[2])
+    hour, minute = int(match[1]), int(match[2])
     for day in range(366):
         due = datetime.combine(date.today() + timedelta(day), clock_time(hour, minute))  # noqa: DTZ011
         if due.replace(tzinfo=zone).astimezone(UTC).astimezone(zone).time() != due.time():

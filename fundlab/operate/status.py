@@ -146,12 +146,12 @@ def status(
         accepted = f"some of {', '.join(EXPECTED)}" if unknown else "more than nothing"
         raise InvalidRequest(f"{wrong}: give {accepted}")
     now = time.time_ns() if now is None else now
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         runs = store.runs()
     except StoreDamaged as error:
         runs = {}
-        found.append(Finding("notes", "missed", str(error)))
+        findings.append(Finding("notes", "missed", str(error)))
 
     # What was expected.
     age_ns = max_age / timedelta(microseconds=1) * 1000
@@ -166,20 +166,20 @@ def status(
                 f"the last was at {at[:19]}Z, which is yet to come: set the clock right; if it was "
                 f"wrong then, run 'fundlab {name}'"
             )
-            found.append(Finding(what, "missed", detail))
+            findings.append(Finding(what, "missed", detail))
         elif name not in expect:
             continue
         elif at is None and name == "report" and now - begun < age_ns:
             continue  # there was no time for one yet
         elif at is None:
             detail = f"there was none; run 'fundlab {name}', or say with --expect what to look for"
-            found.append(Finding(what, "missed", detail))
+            findings.append(Finding(what, "missed", detail))
         elif now - Instant.parse(at).ns > age_ns:
             detail = (
                 f"the last was {_ago(now, at)}, at {at[:19]}Z; see whether the timer runs and "
                 f"what it says, then run 'fundlab {name}'"
             )
-            found.append(Finding(what, "missed", detail))
+            findings.append(Finding(what, "missed", detail))
     closes = [one for one in closes_of(store.records()) if one.state == "closed"]
     last_close = max(closes, key=lambda one: one.end, default=None)
     if "close" in expect:
@@ -188,7 +188,7 @@ def status(
         begins = (due - timedelta(days=1)).timestamp() * 1e9  # in whatever zone its months are
         if last_close is None or last_close.end < begins:
             month = f"{due - timedelta(days=1):%Y-%m}"
-            found.append(Finding("close", "missed", f"run 'fundlab close {month}': it is over"))
+            findings.append(Finding("close", "missed", f"run 'fundlab close {month}': it is over"))
 
     # What is open. A report looks at fewer problems than a verification: it takes none back.
     judgement, moved = judge_accounts(store.accounts()), len(restatements(store))
@@ -203,12 +203,12 @@ def status(
     ):  # fmt: skip
         if count:
             detail = f"{number_of(count, what)}{when}; run 'fundlab verify'"
-            found.append(Finding(f"{what}s", "open", detail))
+            findings.append(Finding(f"{what}s", "open", detail))
 
-    found += [Finding("proof", "open", line.rstrip(".")) for line in judgement.shortfalls]
+    findings += [Finding("proof", "open", line.rstrip(".")) for line in judgement.shortfalls]
     if gone := sum(row.state == "gone" for row in store.gone_rows()):
         detail = f"the service lists {number_of(gone, 'row')} no more; see store.gone()"
-        found.append(Finding("gone rows", "open", detail))
+        findings.append(Finding("gone rows", "open", detail))
 
     # Payments of this user to the store's service.
     pending, service = 0, store.service()
@@ -217,7 +217,7 @@ def status(
         broken = {path for path, _ in damaged_journals(store)}
         for path in journal_files(journal_folder()):
             if path in broken:
-                found.append(
+                findings.append(
                     Finding("journal", "missed", f"{path} is not intact; see fundlab verify")
                 )
             elif path.name.startswith(begin):
@@ -227,10 +227,10 @@ def status(
                 )
     if pending:
         detail = f"{number_of(pending, 'action')} may or may not have been sent; ask with fl.resume"
-        found.append(Finding("payments", "missed", detail))
+        findings.append(Finding("payments", "missed", detail))
 
     against = reconciled(store, journal_entries(store))
-    found += [Finding("payments", "missed", one.text) for one in against.differences]
+    findings += [Finding("payments", "missed", one.text) for one in against.differences]
 
     free = None
     if isinstance(store.path, Path):
@@ -239,19 +239,19 @@ def status(
         if free < max(LEAST_FREE, size):
             need = max(LEAST_FREE, size) / 1e6
             detail = f"{free / 1e6:,.0f} MB free; make room: a sync may need {need:,.0f} MB"
-            found.append(Finding("disk", "missed", detail))
+            findings.append(Finding("disk", "missed", detail))
     skew = None
     if client is not None:
         try:
             answered = client.transport.probe().headers.get("Date")
         except CallError as error:
-            found.append(Finding("service", "missed", str(error)))
+            findings.append(Finding("service", "missed", str(error)))
         else:
             skew = clock_skew(answered, now / 1e9)
     if skew is not None and abs(skew) > MAX_SKEW_S:
         way = "behind" if skew > 0 else "ahead of"
         detail = f"this machine's is {abs(skew):.0f} s {way} the service's; set it right"
-        found.append(Finding("clock", "missed", detail))
+        findings.append(Finding("clock", "missed", detail))
     return Status(
         store=str(store.path), at=str(Instant.from_ns(now)), synced=synced,
         verified=dates["verify"], reported=dates["report"],
@@ -260,7 +260,7 @@ def status(
         breaks=breaks, problems=problems, moved=moved, gone=gone, pending=pending,
         payments=len(against.differences), accepted_differences=len(against.accepted),
         other_debits=len(against.others), free_bytes=free, clock_skew=skew,
-        findings=tuple(found), slower=slow_path(),
+        findings=tuple(findings), slower=slow_path(),
     )  # fmt: skip
 
 

@@ -183,13 +183,15 @@ class Store(TableStore):
         'nothing is damaged or missing'
         """
         with self.lock() as check_held:
-            found = look_for_damage(self)
-            if found.aside or found.lost:
-                set_aside(self, found, check_held)
-        found.lines += [f"the journal {path.name}: {what}" for path, what in damaged_journals(self)]
-        if found.tables and client is not None:
-            self.sync(client, sorted(found.tables), full=True)
-        return found
+            damage = look_for_damage(self)
+            if damage.aside or damage.lost:
+                set_aside(self, damage, check_held)
+        damage.lines += [
+            f"the journal {path.name}: {what}" for path, what in damaged_journals(self)
+        ]
+        if damage.tables and client is not None:
+            self.sync(client, sorted(damage.tables), full=True)
+        return damage
 
     def lanes(self) -> dict[str, Sequence[str]]:
         """Beside those of the tables and records those of the journals of its service."""
@@ -225,7 +227,7 @@ class Store(TableStore):
         wanted = None if anchor is None else read_anchor(anchor)
         if wanted is None:
             self.check_there()  # of a store that is not there nothing is wrong
-        found = verify_store(self)
+        verification = verify_store(self)
         wrong = [
             Problem("journal", "file", path.name, "intact", what)
             for path, what in damaged_journals(self)
@@ -236,10 +238,10 @@ class Store(TableStore):
             except (StoreError, OSError) as error:
                 said = f"not to be read ({error})"
                 wrong.append(Problem("anchor", "anchor", "what was anchored", "as it was", said))
-        moved = () if found.is_damaged else tuple(map(str, self._moved()))
-        found = replace(found, problems=(*found.problems, *wrong), moved=moved)
-        self.note_run("verify", {"problems": found.count})
-        return found
+        moved = () if verification.is_damaged else tuple(map(str, self._moved()))
+        verification = replace(verification, problems=(*verification.problems, *wrong), moved=moved)
+        self.note_run("verify", {"problems": verification.count})
+        return verification
 
     def close(
         self,

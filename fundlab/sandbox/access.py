@@ -144,10 +144,10 @@ class Access:
         self.add_key(client_id, kid, public_pem)
 
     def _must_exist(self, client_id: str) -> Credential:
-        found = self.credential(client_id)
-        if found is None:
+        credential = self.credential(client_id)
+        if credential is None:
             raise SandboxError(f"no credential {client_id!r}")
-        return found
+        return credential
 
     # ------------------------------------------------------------------ tokens
 

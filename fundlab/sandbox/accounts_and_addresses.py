@@ -94,8 +94,8 @@ def update_fiat_account(
     account |= {**changes, "status": "PENDING", "updated_at": micros_text(stamp)}
     world.database.run("UPDATE fiat_accounts SET version = version + 1 WHERE id = ?", account["id"])
     _store_account(world, customer_id, account, stamp)
-    found = world.database.one("SELECT version FROM fiat_accounts WHERE id = ?", account["id"])
-    review_later(world, account["id"], found[0] if found else 0)
+    stored = world.database.one("SELECT version FROM fiat_accounts WHERE id = ?", account["id"])
+    review_later(world, account["id"], stored[0] if stored else 0)
     return account
 
 
@@ -107,18 +107,18 @@ def review_later(world: World, account_id: str, version: int) -> None:
 def review_fiat_account(world: World, subject: str, at_ns: int) -> None:
     """Approve or reject, unless the account was updated since this review was ordered."""
     account_id, version = subject.split(" ")
-    found = world.database.one(
+    stored = world.database.one(
         "SELECT customer_id, body, version FROM fiat_accounts WHERE id = ?", account_id
     )
-    if found is None or found[2] != int(version):
+    if stored is None or stored[2] != int(version):
         return
-    account = json.loads(found[1])
+    account = json.loads(stored[1])
     wire = account["fiat_network_instructions"].get("wire") or {}
     number = (wire.get("routing_details") or {}).get("routing_number")
     stamp = world.stamp(at_ns)
     account["status"] = "REJECTED" if number in REJECTED_ROUTING else "APPROVED"
     account["updated_at"] = micros_text(stamp)
-    _store_account(world, found[0], account, stamp)
+    _store_account(world, stored[0], account, stamp)
 
 
 def _store_account(world: World, customer_id: str, account: Resource, stamp: int) -> None:
@@ -291,8 +291,8 @@ def create_deposit_address(
 
 def conversion_target(world: World, source: str, asset: str) -> str | None:
     """What ``asset`` becomes by itself when it arrives at the deposit address ``source``."""
-    found = world.find("deposit_addresses", id=source.removeprefix("address:")) or {}
-    wanted = found.get("conversion_target_asset")
+    address = world.find("deposit_addresses", id=source.removeprefix("address:")) or {}
+    wanted = address.get("conversion_target_asset")
     return "USD" if wanted == "USD" and asset in set(StableAsset) else None
 
 

@@ -248,14 +248,14 @@ def target(scope: Scope) -> bytes:
 def replayed(replay: Replay, request: Request, body: bytes = b"") -> Response:
     """The recorded answer. Raises the 404 ``Refusal`` where there is none."""
     asked = target(request.scope).decode("latin-1")
-    found = replay.answer(request.method, asked, body)
-    if found is None:
+    exchange = replay.answer(request.method, asked, body)
+    if exchange is None:
         what = f"{request.method} {asked}" + (" with this body" if body else "")
         raise Refusal(404, f"nothing was recorded for {what}"[:500])
-    media = PROBLEM_MEDIA_TYPE if found.status >= 400 else "application/json"
-    text = json.dumps(found.answer, separators=(",", ":"), ensure_ascii=False)
-    body = b"" if found.answer is None else text.encode()
-    return Response(body, found.status, media_type=media)
+    media = PROBLEM_MEDIA_TYPE if exchange.status >= 400 else "application/json"
+    text = json.dumps(exchange.answer, separators=(",", ":"), ensure_ascii=False)
+    body = b"" if exchange.answer is None else text.encode()
+    return Response(body, exchange.status, media_type=media)
 
 
 async def issue_token(request: Request) -> Response:
@@ -304,8 +304,8 @@ def transport_of(scope: Scope) -> asyncio.Transport | None:
     """The connection that a request came by, if it is still there."""
     for connection in list(scope["app"].state.connections):
         if connection.client == scope["client"]:
-            found: asyncio.Transport = connection.transport
-            return found
+            transport: asyncio.Transport = connection.transport
+            return transport
     return None
 
 

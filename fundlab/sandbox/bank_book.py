@@ -30,15 +30,15 @@ _MOST_IN_A_BATCH: Final = 6
 
 def period_days(period: str) -> tuple[date, date]:
     """First and last day of a year, month or day. Raises the 400 ``Refusal``."""
-    found = _PERIOD.fullmatch(period)
+    match = _PERIOD.fullmatch(period)
     try:
-        year, month, day = (int(part or 1) for part in found.groups()) if found else (0, 0, 0)
+        year, month, day = (int(part or 1) for part in match.groups()) if match else (0, 0, 0)
         first = date(year, month, day)
-        if found and found[3]:
+        if match and match[3]:
             return first, first
         after = (
             date(year + 1, 1, 1)
-            if not found or not found[2] or month == 12
+            if not match or not match[2] or month == 12
             else date(year, month + 1, 1)
         )
     except ValueError:
@@ -60,14 +60,14 @@ def fiat_transfers(world: World, asset: str) -> list[Json]:
         name = (owner.get("institution_details") or {}).get("name") or person.get("name")
         name = name or " ".join(filter(None, map(person.get, ("first_name", "last_name"))))
         names[account_id] = name or ""
-    found = []
+    transfers = []
     for body, updated_ns in rows:
         row = json.loads(body)
         if row["asset"] == asset:
             settled = datetime.fromtimestamp(updated_ns // 10**9, UTC).date()
             name = names.get(row.get("fiat_account_id") or "", "")
-            found.append(row | {"settled_on": settled, "counterparty": name})
-    return found
+            transfers.append(row | {"settled_on": settled, "counterparty": name})
+    return transfers
 
 
 def book(
@@ -134,8 +134,8 @@ def _as_booked(lines: list[Line], seed: int, errors: Mapping[Fault, int]) -> lis
         struck = {
             places.pop(): fault for fault in FAULTS for _ in range(errors.get(fault, 0)) if places
         }
-        for place, line in enumerate(booked):
-            for made in _booked(struck.get(place), line, rng):
+        for number, line in enumerate(booked):
+            for made in _booked(struck.get(number), line, rng):
                 numbers[made.booked_on] += 1
                 bank_ref = f"{made.booked_on:%y%m%d}B{numbers[made.booked_on]:06}"
                 done.append(replace(made, bank_ref=bank_ref))
@@ -181,7 +181,9 @@ def statement_file(
     first, last = period_days(period)
     # BAI2 dates a whole account by its group.
     step = 1 if daily or format == "bai2" else (last - first).days + 1
-    balance = exact_sum([opening, *(one.amount for one in lines if one.booked_on < first)])
+    balance = exact_sum(
+        [opening, *(statement.amount for statement in lines if statement.booked_on < first)]
+    )
     mine = [line for line in lines if first <= line.booked_on <= last]
     by_day: dict[date, list[Line]] = defaultdict(list)
     for line in mine:
@@ -192,8 +194,8 @@ def statement_file(
         of_days = tuple(line for day in days for line in by_day[day])
         # Numbered by the year: every day, month or year has its own.
         number = first.timetuple().tm_yday if step == 1 else first.month if step < 32 else 1
-        one = Statement(account, asset, number, first, days[-1], balance, of_days)
-        balance = one.closing
-        statements += one.pages(page_lines if format in PAGED else None)
+        statement = Statement(account, asset, number, first, days[-1], balance, of_days)
+        balance = statement.closing
+        statements += statement.pages(page_lines if format in PAGED else None)
         first = days[-1] + timedelta(days=1)
     return WRITERS[format](statements), mine

@@ -79,32 +79,37 @@ def camt(statements: Sequence[Statement], message: str, *, details: bool = False
         f"<{root}>",
         f"<GrpHdr><MsgId>{statements[0].sequence}</MsgId><CreDtTm>{made}</CreDtTm></GrpHdr>",
     ]
-    for one in statements:
+    for statement in statements:
         page = (
-            f"<{element}Pgntn><PgNb>{one.page}</PgNb>"
-            f"<LastPgInd>{str(one.last_page).lower()}</LastPgInd></{element}Pgntn>"
+            f"<{element}Pgntn><PgNb>{statement.page}</PgNb>"
+            f"<LastPgInd>{str(statement.last_page).lower()}</LastPgInd></{element}Pgntn>"
         )
         out += [
             f"<{element}>",
-            f"<Id>{one.account}-{one.sequence}</Id>",
+            f"<Id>{statement.account}-{statement.sequence}</Id>",
             page,
-            f"<ElctrncSeqNb>{one.sequence}</ElctrncSeqNb>",
-            f"<CreDtTm>{one.last}T23:00:00Z</CreDtTm>",
-            f"<Acct><Id><Othr><Id>{one.account}</Id></Othr></Id><Ccy>{one.asset}</Ccy></Acct>",
+            f"<ElctrncSeqNb>{statement.sequence}</ElctrncSeqNb>",
+            f"<CreDtTm>{statement.last}T23:00:00Z</CreDtTm>",
+            f"<Acct><Id><Othr><Id>{statement.account}</Id></Othr></Id><Ccy>{statement.asset}</Ccy></Acct>",
         ]
         if message == "camt.053":
-            ends = ("OPBD" if one.page == 1 else "ITBD", "CLBD" if one.last_page else "ITBD")
-            days = (one.first, one.last)
-            for code, day, amount in zip(ends, days, (one.opening, one.closing), strict=True):
+            ends = (
+                "OPBD" if statement.page == 1 else "ITBD",
+                "CLBD" if statement.last_page else "ITBD",
+            )
+            days = (statement.first, statement.last)
+            for code, day, amount in zip(
+                ends, days, (statement.opening, statement.closing), strict=True
+            ):
                 out.append(
-                    f"<Bal><Tp><CdOrPrtry><Cd>{code}</Cd></CdOrPrtry></Tp>{_money(one, amount)}"
-                    f"<Dt><Dt>{day}</Dt></Dt></Bal>"
+                    f"<Bal><Tp><CdOrPrtry><Cd>{code}</Cd></CdOrPrtry></Tp>"
+                    f"{_money(statement, amount)}<Dt><Dt>{day}</Dt></Dt></Bal>"
                 )
-        credit = [line.amount for line in one.lines if line.amount > 0]
-        debit = [line.amount.copy_negate() for line in one.lines if line.amount < 0]
+        credit = [line.amount for line in statement.lines if line.amount > 0]
+        debit = [line.amount.copy_negate() for line in statement.lines if line.amount < 0]
         total = exact_sum(credit), exact_sum(debit)
         out.append(
-            f"<TxsSummry><TtlNtries><NbOfNtries>{len(one.lines)}</NbOfNtries>"
+            f"<TxsSummry><TtlNtries><NbOfNtries>{len(statement.lines)}</NbOfNtries>"
             f"<Sum>{exact_sum(total)}</Sum><TtlNetNtry>"
             f"<Amt>{EXACT.subtract(*total).copy_abs()}</Amt><CdtDbtInd>"
             f"{'CRDT' if total[0] >= total[1] else 'DBIT'}</CdtDbtInd></TtlNetNtry></TtlNtries>"
@@ -112,23 +117,25 @@ def camt(statements: Sequence[Statement], message: str, *, details: bool = False
             f"</TtlCdtNtries><TtlDbtNtries><NbOfNtries>{len(debit)}</NbOfNtries>"
             f"<Sum>{total[1]}</Sum></TtlDbtNtries></TxsSummry>"
         )
-        for line in one.lines:
+        for line in statement.lines:
             out += [
                 "<Ntry>",
-                f"{_money(one, line.amount)}<Sts><Cd>BOOK</Cd></Sts>",
+                f"{_money(statement, line.amount)}<Sts><Cd>BOOK</Cd></Sts>",
                 f"<BookgDt><Dt>{line.booked_on}</Dt></BookgDt>"
                 f"<ValDt><Dt>{line.valued_on}</Dt></ValDt>",
                 f"<AcctSvcrRef>{line.bank_ref}</AcctSvcrRef>",
                 "<BkTxCd><Domn><Cd>PMNT</Cd><Fmly><Cd>ICDT</Cd></Fmly></Domn></BkTxCd>",
-                _details(one, line, details=details),
+                _details(statement, line, details=details),
                 "</Ntry>",
             ]
         out.append(f"</{element}>")
     return "\n".join([*out, f"</{root}>", "</Document>", ""])
 
 
-def _details(one: Statement, line: Line, *, details: bool) -> str:
-    kept = f'<Chrgs><Rcrd><Amt Ccy="{one.asset}">{line.kept}</Amt></Rcrd></Chrgs>' * bool(line.kept)
+def _details(statement: Statement, line: Line, *, details: bool) -> str:
+    kept = f'<Chrgs><Rcrd><Amt Ccy="{statement.asset}">{line.kept}</Amt></Rcrd></Chrgs>' * bool(
+        line.kept
+    )
     party = "Dbtr" if line.amount > 0 else "Cdtr"
     name = f"<RltdPties><{party}><Pty><Nm>{escape(line.name)}</Nm></Pty></{party}></RltdPties>"
     name = name if line.name else ""
@@ -136,7 +143,7 @@ def _details(one: Statement, line: Line, *, details: bool) -> str:
         batch = f"<Btch><NbOfTxs>{len(line.parts)}</NbOfTxs></Btch>"
         payments = "".join(
             f"<TxDtls><Refs><EndToEndId>{escape(wrote)}</EndToEndId></Refs>"
-            f"{_money(one, amount)}{name}</TxDtls>"
+            f"{_money(statement, amount)}{name}</TxDtls>"
             for _, amount, wrote in line.parts
         )
         return f"<NtryDtls>{batch}{payments}</NtryDtls>"
@@ -144,22 +151,23 @@ def _details(one: Statement, line: Line, *, details: bool) -> str:
     return f"{kept}<NtryDtls><TxDtls>{name}{memo}</TxDtls></NtryDtls>"
 
 
-def _money(one: Statement, amount: Decimal) -> str:
+def _money(statement: Statement, amount: Decimal) -> str:
     side = "DBIT" if amount < 0 else "CRDT"
-    return f'<Amt Ccy="{one.asset}">{amount.copy_abs()}</Amt><CdtDbtInd>{side}</CdtDbtInd>'
+    return f'<Amt Ccy="{statement.asset}">{amount.copy_abs()}</Amt><CdtDbtInd>{side}</CdtDbtInd>'
 
 
 def mt940(statements: Sequence[Statement], *, interim: bool = False) -> str:
     out = []
-    for one in statements:
+    for statement in statements:
         out += ["{1:F01" + _BIC + "AXXX0000000000}{4:"]
-        out += [f":20:{one.sequence:05}{one.page:03}", f":25:{one.account}"]
-        out += [f":28C:{one.sequence}/{one.page}"]
+        out += [f":20:{statement.sequence:05}{statement.page:03}", f":25:{statement.account}"]
+        out += [f":28C:{statement.sequence}/{statement.page}"]
         if interim:
-            out += [f":34F:{one.asset}0,", f":13D:{one.last:%y%m%d}2300+0000"]
+            out += [f":34F:{statement.asset}0,", f":13D:{statement.last:%y%m%d}2300+0000"]
         else:
-            out += [f":60{'F' if one.page == 1 else 'M'}:{_balance(one, one.first, one.opening)}"]
-        for line in one.lines:
+            opening = _balance(statement, statement.first, statement.opening)
+            out += [f":60{'F' if statement.page == 1 else 'M'}:{opening}"]
+        for line in statement.lines:
             mark = "D" if line.amount < 0 else "C"
             out.append(
                 f":61:{line.valued_on:%y%m%d}{line.booked_on:%m%d}{mark}{_comma(line.amount)}"
@@ -172,19 +180,21 @@ def mt940(statements: Sequence[Statement], *, interim: bool = False) -> str:
             out.append(":86:" + "\n".join(f" {row}" if row[0] in ":-" else row for row in rows))
         if interim:
             for tag, sign in (("90D", -1), ("90C", 1)):
-                amounts = [line.amount for line in one.lines if line.amount.compare(0) == sign]
+                amounts = [
+                    line.amount for line in statement.lines if line.amount.compare(0) == sign
+                ]
                 summed = _comma(exact_sum(amounts))
-                out.append(f":{tag}:{len(amounts)}{one.asset}{summed}")
+                out.append(f":{tag}:{len(amounts)}{statement.asset}{summed}")
         else:
-            ends = _balance(one, one.last, one.closing)
-            out.append(f":62{'F' if one.last_page else 'M'}:{ends}")
-            out += [f":64:{ends}"] if one.last_page else []
+            ends = _balance(statement, statement.last, statement.closing)
+            out.append(f":62{'F' if statement.last_page else 'M'}:{ends}")
+            out += [f":64:{ends}"] if statement.last_page else []
         out.append("-}")
     return "\r\n".join([*out, ""])
 
 
-def _balance(one: Statement, day: date, amount: Decimal) -> str:
-    return f"{'D' if amount < 0 else 'C'}{day:%y%m%d}{one.asset}{_comma(amount)}"
+def _balance(statement: Statement, day: date, amount: Decimal) -> str:
+    return f"{'D' if amount < 0 else 'C'}{day:%y%m%d}{statement.asset}{_comma(amount)}"
 
 
 def _comma(amount: Decimal) -> str:
@@ -199,14 +209,14 @@ def ofx(statements: Sequence[Statement]) -> str:
         f"<DTSERVER>{statements[-1].last:%Y%m%d}230000<LANGUAGE>ENG</SONRS></SIGNONMSGSRSV1>",
         "<BANKMSGSRSV1>",
     ]  # fmt: skip
-    for one in statements:
+    for statement in statements:
         out += [
-            f"<STMTTRNRS><TRNUID>{one.sequence}<STATUS><CODE>0<SEVERITY>INFO</STATUS>",
-            f"<STMTRS><CURDEF>{one.asset}<BANKACCTFROM><BANKID>021000021<ACCTID>{one.account}"
+            f"<STMTTRNRS><TRNUID>{statement.sequence}<STATUS><CODE>0<SEVERITY>INFO</STATUS>",
+            f"<STMTRS><CURDEF>{statement.asset}<BANKACCTFROM><BANKID>021000021<ACCTID>{statement.account}"
             "<ACCTTYPE>CHECKING</BANKACCTFROM>",
-            f"<BANKTRANLIST><DTSTART>{one.first:%Y%m%d}<DTEND>{one.last:%Y%m%d}",
+            f"<BANKTRANLIST><DTSTART>{statement.first:%Y%m%d}<DTEND>{statement.last:%Y%m%d}",
         ]
-        for line in one.lines:
+        for line in statement.lines:
             kind = "DEBIT" if line.amount < 0 else "CREDIT"
             name = f"<NAME>{escape(line.name[:32])}" if line.name else ""
             memo = f"<MEMO>{escape(line.memo[:255])}" if line.memo else ""
@@ -216,7 +226,7 @@ def ofx(statements: Sequence[Statement]) -> str:
                 f"{name}{memo}</STMTTRN>"
             )
         out.append(
-            f"</BANKTRANLIST><LEDGERBAL><BALAMT>{one.closing}<DTASOF>{one.last:%Y%m%d}"
+            f"</BANKTRANLIST><LEDGERBAL><BALAMT>{statement.closing}<DTASOF>{statement.last:%Y%m%d}"
             "</LEDGERBAL></STMTRS></STMTTRNRS>"
         )
     return "\n".join([*out, "</BANKMSGSRSV1></OFX>", ""])
@@ -226,17 +236,17 @@ def bai2(statements: Sequence[Statement]) -> str:
     """A group for each statement, as of its last day."""
     out = [f"01,{_BIC},FUNDLAB,{statements[-1].last:%y%m%d},2300,1,,,2/"]
     whole = 0
-    for one in statements:
-        credit = [line.amount for line in one.lines if line.amount > 0]
-        debit = [line.amount.copy_negate() for line in one.lines if line.amount < 0]
-        amounts = [_cents(one.opening), _cents(one.closing), _cents(one.closing)]
+    for statement in statements:
+        credit = [line.amount for line in statement.lines if line.amount > 0]
+        debit = [line.amount.copy_negate() for line in statement.lines if line.amount < 0]
+        amounts = [_cents(statement.opening), _cents(statement.closing), _cents(statement.closing)]
         amounts += [_cents(exact_sum(side)) for side in (credit, debit)]
         opening, closing, usable, received, paid = amounts
         account = [
-            f"03,{one.account},{one.asset},010,{opening},,,015,{closing},,/",
+            f"03,{statement.account},{statement.asset},010,{opening},,,015,{closing},,/",
             f"88,045,{usable},,,100,{received},{len(credit)},,400,{paid},{len(debit)},/",
         ]
-        for line in one.lines:
+        for line in statement.lines:
             code = "195" if line.amount > 0 else "495"
             code = "698" if line.kind == "charge" else code
             account.append(
@@ -245,9 +255,9 @@ def bai2(statements: Sequence[Statement]) -> str:
             )
             text = line.memo
             account += [f"88,{text[n : n + 70]}" for n in range(0, len(text), 70)]
-        control = sum(amounts) + sum(abs(_cents(line.amount)) for line in one.lines)
+        control = sum(amounts) + sum(abs(_cents(line.amount)) for line in statement.lines)
         account.append(f"49,{control},{len(account) + 1}/")
-        out.append(f"02,FUNDLAB,{_BIC},1,{one.last:%y%m%d},2359,{one.asset},2/")
+        out.append(f"02,FUNDLAB,{_BIC},1,{statement.last:%y%m%d},2359,{statement.asset},2/")
         out += [*account, f"98,{control},1,{len(account) + 2}/"]
         whole += control
     return "\n".join([*out, f"99,{whole},{len(statements)},{len(out) + 1}/", ""])
@@ -267,13 +277,13 @@ def plain_csv(statements: Sequence[Statement]) -> str:
         ["Date", "Value date", "Amount", "Balance", "Currency", "Account", "Counterparty",
          "Reference", "Description"]
     )  # fmt: skip
-    for one in statements:
-        balance = one.opening
-        for line in one.lines:
+    for statement in statements:
+        balance = statement.opening
+        for line in statement.lines:
             balance = EXACT.add(balance, line.amount)
             writer.writerow(
-                [line.booked_on, line.valued_on, line.amount, balance, one.asset, one.account,
-                 line.name, line.bank_ref, line.memo]
+                [line.booked_on, line.valued_on, line.amount, balance, statement.asset,
+                 statement.account, line.name, line.bank_ref, line.memo]
             )  # fmt: skip
     return out.getvalue()
 

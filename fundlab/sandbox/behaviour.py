@@ -102,8 +102,8 @@ def behaviour_of(given: Mapping[str, Any], what: str = "") -> Behaviour:
         known = ""
         if first["type"] == "extra_forbidden":
             known = f"; known: {', '.join(Behaviour.model_fields)}"
-        place = ".".join(map(str, first["loc"]))
-        raise SandboxError(f"{what}{place}: {first['msg']}{known}") from None
+        member = ".".join(map(str, first["loc"]))
+        raise SandboxError(f"{what}{member}: {first['msg']}{known}") from None
 
 
 def read_behaviour(given: str | Path | Mapping[str, Any]) -> Behaviour:

@@ -175,8 +175,8 @@ class Control:
         """Register a public key (PEM), or make a pair of ``alg`` and return the private key."""
         private, public = key_pair(alg) if public_key is None else (None, public_key)
         with self.service.database.transaction():
-            found = self._access.add_key(client_id, signing_key_id, public.encode())
-        made: Json = {"client_id": client_id, "signing_key_id": signing_key_id, "alg": found}
+            algorithm = self._access.add_key(client_id, signing_key_id, public.encode())
+        made: Json = {"client_id": client_id, "signing_key_id": signing_key_id, "alg": algorithm}
         if private is not None:
             made["private_key"] = private.decode()
         return made
@@ -327,13 +327,13 @@ class Control:
         if asset not in ASSETS:
             raise not_found("asset", "asset", asset)
         with self._settled():
-            found = self.service.database.one(
+            owner = self.service.database.one(
                 "SELECT customer_id FROM profiles WHERE id = ?", profile_id
             )
-            if found is None:
+            if owner is None:
                 raise not_found("profile", "profile_id", profile_id)
             arrival = Arrival(
-                found[0], TransferType.WIRE_DEPOSIT, profile_id, asset, units(value), "control", {}
+                owner[0], TransferType.WIRE_DEPOSIT, profile_id, asset, units(value), "control", {}
             )
             receive(self._world, arrival)
         return {}

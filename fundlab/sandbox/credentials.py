@@ -53,11 +53,11 @@ def wanted(what: str, **members: Any) -> Wanted:
         return Wanted.model_validate(members)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
+        member = ".".join(map(str, first["loc"]))
         known = ""
         if first["type"] == "extra_forbidden":
             known = f"; known: {', '.join(Wanted.model_fields)}"
-        raise SandboxError(f"{what}{place}: {first['msg']}{known}") from None
+        raise SandboxError(f"{what}{member}: {first['msg']}{known}") from None
 
 
 def read_credentials(path: Path) -> tuple[Wanted, ...]:
@@ -68,16 +68,18 @@ def read_credentials(path: Path) -> tuple[Wanted, ...]:
         raise SandboxError(f"the credentials {path} cannot be read: {error.strerror}") from None
     except ValueError:  # its message could quote a secret
         raise SandboxError(f"the credentials {path} are not TOML in UTF-8") from None
-    found = []
+    credentials = []
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise SandboxError(f"{path}: {name} must be a table: [{name}]")
-        one = wanted(f"{path}: [{name}] ", **{"client_id": name, **table})
-        if one.signing_key is not None:
-            one = one.model_copy(update={"signing_key": path.parent / one.signing_key})
-        found.append(one)
-    if not found:
+        credential = wanted(f"{path}: [{name}] ", **{"client_id": name, **table})
+        if credential.signing_key is not None:
+            credential = credential.model_copy(
+                update={"signing_key": path.parent / credential.signing_key}
+            )
+        credentials.append(credential)
+    if not credentials:
         raise SandboxError(f"{path} has no credential; write a table for each, such as [treasury]")
-    if len({one.client_id for one in found}) < len(found):
+    if len({credential.client_id for credential in credentials}) < len(credentials):
         raise SandboxError(f"{path} has two credentials of one client_id")
-    return tuple(found)
+    return tuple(credentials)

@@ -308,10 +308,10 @@ def _create_private(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise ValueError("it is not a regular file")
-            if not found.st_size:  # what is in another file may not be ours
+            if not status.st_size:  # what is in another file may not be ours
                 os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)

@@ -120,8 +120,8 @@ def open_service(database: Database, options: Options) -> Service:
     with database.transaction():
         if options.behaviour is not None:
             world.behave(options.behaviour)
-        for one in options.credentials:
-            _establish(world, access, one)
+        for credential in options.credentials:
+            _establish(world, access, credential)
         if options.credentials:
             database.set_meta("client_id", options.credentials[0].client_id)
         client_id = database.get_meta("client_id")
@@ -141,29 +141,29 @@ def open_service(database: Database, options: Options) -> Service:
     return Service(database, world, access, options.signature_header, replay=options.replay)
 
 
-def _establish(world: World, access: Access, one: Wanted) -> None:
+def _establish(world: World, access: Access, wanted: Wanted) -> None:
     """The credential as it is wanted, whether it is new or was there with another secret or key."""
-    known = access.credential(one.client_id)
+    known = access.credential(wanted.client_id)
     if known is None:
-        customer_id = add_customer(world) if one.new_customer else world.customer_id
+        customer_id = add_customer(world) if wanted.new_customer else world.customer_id
         access.add_credential(
-            one.client_id, customer_id, one.scopes, signing=False, secret=one.client_secret
+            wanted.client_id, customer_id, wanted.scopes, signing=False, secret=wanted.client_secret
         )
     else:
-        access.grant(one.client_id, one.scopes)
-        if one.client_secret is not None:
-            access.rotate(one.client_id, one.client_secret)
-    if one.signing_key is not None:
+        access.grant(wanted.client_id, wanted.scopes)
+        if wanted.client_secret is not None:
+            access.rotate(wanted.client_id, wanted.client_secret)
+    if wanted.signing_key is not None:
         try:
-            public = public_pem(one.signing_key.read_bytes())
+            public = public_pem(wanted.signing_key.read_bytes())
         except OSError as error:
             raise SandboxError(
-                f"the signing key {one.signing_key} cannot be read: {error.strerror}"
+                f"the signing key {wanted.signing_key} cannot be read: {error.strerror}"
             ) from None
         except SandboxError as error:
-            raise SandboxError(f"the signing key {one.signing_key}: {error}") from None
-        access.replace_key(one.client_id, one.key_id, public)
-    access.require_signing(one.client_id, signing=one.signing_key is not None)
+            raise SandboxError(f"the signing key {wanted.signing_key}: {error}") from None
+        access.replace_key(wanted.client_id, wanted.key_id, public)
+    access.require_signing(wanted.client_id, signing=wanted.signing_key is not None)
 
 
 def add_customer(world: World) -> str:

@@ -281,8 +281,8 @@ def _answered(name: str, schema: Schema) -> Schema:
                 known = {**own, "pattern": pattern}
         members[member] = known or own
     required = dict.fromkeys((*schema.get("required", ()), *ALWAYS.get(name, ())))
-    one = {"minProperties": 1, "maxProperties": 1} if name in VARIANTS else {}
-    return {**schema, "properties": members, "required": list(required), **one}
+    exactly_one = {"minProperties": 1, "maxProperties": 1} if name in VARIANTS else {}
+    return {**schema, "properties": members, "required": list(required), **exactly_one}
 
 
 # ---------------------------------------------------------------------------- the document

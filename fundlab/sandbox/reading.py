@@ -128,16 +128,16 @@ def refusal_of(operation: Operation, errors: Sequence[dict[str, Any]]) -> Refusa
     fields = model.model_fields
     faults = []
     for error in sorted(errors, key=lambda one: one["type"] != "extra_forbidden"):  # a slip first
-        _, *place = error["loc"]
+        _, *location = error["loc"]
         if operation.query is not None:
-            place = place[:1]  # the parameter, not which of its values
-        field = ascii(".".join(map(str, place)))[1:-1][:80]
+            location = location[:1]  # the parameter, not which of its values
+        field = ascii(".".join(map(str, location)))[1:-1][:80]
         if operation.query is not None and error["type"] == "extra_forbidden":
             known = (given.alias or name for name, given in fields.items())
             message = f"unknown parameter; known: {', '.join(known)}"
         else:
-            message = sentence({**error, "loc": tuple(place)}, model)[:300]
-        if not place:
+            message = sentence({**error, "loc": tuple(location)}, model)[:300]
+        if not location:
             # a rule between fields is at the first field its message names
             named = (word for word in _FIELD_NAME.findall(message) if word in fields)
             field = next(named, "body")

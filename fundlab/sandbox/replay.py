@@ -53,15 +53,15 @@ def read_recording(path: Path) -> list[Exchange]:
         raise SandboxError(f"the recording {path} cannot be read: {error.strerror}") from None
     except ValueError:
         raise SandboxError(f"{path} is not a recording: it is not UTF-8") from None
-    found = []
+    exchanges = []
     for number, line in enumerate(lines, start=1):
         try:
-            one = Exchange(**json.loads(line))
-            one.key()  # which reads the target
+            exchange = Exchange(**json.loads(line))
+            exchange.key()  # which reads the target
         except (ValueError, TypeError, AttributeError):
             raise SandboxError(f"{path} is not a recording: line {number}") from None
-        found.append(one)
-    return found
+        exchanges.append(exchange)
+    return exchanges
 
 
 class Replay:
@@ -73,8 +73,8 @@ class Replay:
         self._ignoring = frozenset(ignoring)
         self._left: defaultdict[Any, list[Exchange]] = defaultdict(list)
         self._numbers: set[str] = set()
-        for one in exchanges:
-            self._left[one.key(self._ignoring)].append(one)
+        for exchange in exchanges:
+            self._left[exchange.key(self._ignoring)].append(exchange)
 
     def answer(self, method: str, target: str, body: bytes = b"") -> Exchange | None:
         asked, numbers = masked(body)  # as it was when it was recorded

@@ -499,10 +499,10 @@ def _listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
         )
     with ExitStack() as unless_bound:
         try:
-            found = socket.getaddrinfo(
+            addresses = socket.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
             )
-            family, kind, protocol, _, address = found[0]
+            family, kind, protocol, _, address = addresses[0]
             if not (allow_remote or is_loopback(str(address[0]))):
                 raise SandboxError(f"host {host!r} is {address[0]} here, which is not loopback")
             # asyncio turns Nagle's delay off only on sockets that name their protocol

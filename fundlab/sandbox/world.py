@@ -114,17 +114,17 @@ class World:
     def find(self, table: str, **columns: str) -> dict[str, Any] | None:
         """The resource in ``table`` with these values, or ``None``."""
         where = " AND ".join(f"{name} = ?" for name in columns)
-        found = self.database.one(
+        stored = self.database.one(
             f"SELECT body FROM {table} WHERE {where}",  # noqa: S608 - our own names
             *columns.values(),
         )
-        return json.loads(found[0]) if found is not None else None
+        return json.loads(stored[0]) if stored is not None else None
 
     def check_profile(self, customer_id: str, profile_id: str) -> None:
-        found = self.database.one(
+        stored = self.database.one(
             "SELECT 1 FROM profiles WHERE id = ? AND customer_id = ?", profile_id, customer_id
         )
-        if not found:
+        if not stored:
             raise not_found("profile", "profile_id", profile_id)
 
     def check_end_user(
@@ -135,16 +135,16 @@ class World:
             if account_id is not None:
                 raise invalid("account_id", "needs the identity_id it belongs to")
             return
-        found = self.database.one(
+        identity = self.database.one(
             "SELECT account_id, status FROM identities WHERE id = ? AND customer_id = ?",
             identity_id, customer_id,
         )  # fmt: skip
-        if found is None:
+        if identity is None:
             raise not_found("identity", "identity_id", identity_id)
-        if account_id is not None and account_id != found[0]:
+        if account_id is not None and account_id != identity[0]:
             raise not_found("account of this identity", "account_id", account_id)
-        if found[1] in BARRED_STATUSES:
-            raise invalid("identity_id", f"the identity is {found[1]}: nothing is done for it")
+        if identity[1] in BARRED_STATUSES:
+            raise invalid("identity_id", f"the identity is {identity[1]}: nothing is done for it")
 
     def check_ref_id(self, table: str, customer_id: str, ref_id: str | None) -> None:
         """409 with the existing resource when ``ref_id`` was used for this kind of resource."""
@@ -156,13 +156,13 @@ class World:
 
     def get(self, table: str, what: str, customer_id: str, resource_id: str) -> bytes:
         """The rendered resource. Raises the 404 ``Refusal``."""
-        found = self.database.one(
+        stored = self.database.one(
             f"SELECT body FROM {table} WHERE id = ? AND customer_id = ?",  # noqa: S608 - our own names
             resource_id.lower(), customer_id,
         )  # fmt: skip
-        if found is None:
+        if stored is None:
             raise not_found(what, "id", resource_id)
-        body: bytes = found[0]
+        body: bytes = stored[0]
         return body
 
 

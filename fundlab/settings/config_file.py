@@ -127,21 +127,21 @@ def _merged(
     new = {key: v.reveal() if isinstance(v, Masked) else v for key, v in values.items()}
     kept = {key: value for key, value in old.items() if key not in {*drop, *new}}
     after = {key: value.reveal() for key, value in before.items()} | {name: kept | new}
-    found = text.reveal().rstrip("\n").split("\n") if text.reveal() else []
+    written = text.reveal().rstrip("\n").split("\n") if text.reveal() else []
     if not profile_names(before) and CHOSEN not in before:
         after[CHOSEN] = name
-        found.insert(0, f"{CHOSEN} = {_toml(name)}")
+        written.insert(0, f"{CHOSEN} = {_toml(name)}")
     lines = [f"{key} = {_toml(value)}" for key, value in new.items()]
-    header = next((n for n, line in enumerate(found) if line.strip() == f"[{name}]"), None)
+    header = next((n for n, line in enumerate(written) if line.strip() == f"[{name}]"), None)
     if header is None:
-        found += ["", f"[{name}]", *lines]
+        written += ["", f"[{name}]", *lines]
     else:
-        ends = (n for n, line in enumerate(found) if n > header and _HEADER.match(line))
-        end = next(ends, len(found))
+        ends = (n for n, line in enumerate(written) if n > header and _HEADER.match(line))
+        end = next(ends, len(written))
         gone = re.compile(rf"\s*(?:{'|'.join(map(re.escape, {*drop, *new}))})\s*=")
-        stays = [line for line in found[header + 1 : end] if not gone.match(line)]
-        found[header + 1 : end] = [*lines, *stays]
-    result = "".join(f"{line}\n" for line in found)
+        stays = [line for line in written[header + 1 : end] if not gone.match(line)]
+        written[header + 1 : end] = [*lines, *stays]
+    result = "".join(f"{line}\n" for line in written)
     with suppress(ValueError):
         if {key: value.reveal() for key, value in _parsed(result).items()} == after:
             return Masked(result)

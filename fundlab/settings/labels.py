@@ -43,21 +43,21 @@ def names_given() -> Mapping[str, str]:
 @lru_cache(maxsize=1)
 def _read(path: Path, changed_ns: int) -> dict[str, str]:  # noqa: ARG001 - read anew when changed
     try:
-        found = read_config(path).get(NAMES, Masked({})).reveal()
+        labels = read_config(path).get(NAMES, Masked({})).reveal()
     except SettingsError as error:
         log.warning("ids are shown without names: %s", error)
         return {}
-    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+    if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
         log.warning('ids are shown without names: [names] of %s must hold id = "name"', path)
         return {}
-    strange = [key for key in found if not UUID.fullmatch(key)]
+    strange = [key for key in labels if not UUID.fullmatch(key)]
     if strange:
         log.warning(
             "[names] of %s: %r is not an id, so it names nothing; 'fundlab profiles' lists ids",
             path,
             strange[0],
         )
-    return {key.lower(): printable(name) for key, name in found.items()}
+    return {key.lower(): printable(name) for key, name in labels.items()}
 
 
 def name_of(identifier: str) -> str | None:

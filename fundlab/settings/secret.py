@@ -139,8 +139,8 @@ def read_secret(path: Path, what: str) -> Secret:
     except UnicodeDecodeError:
         lines = []
     if len(lines) != 1:
-        found = f"has {len(lines)} lines" if lines else "is not text in UTF-8"
-        raise SettingsError(f"{what} {path} {found}; write the secret there as one line of UTF-8")
+        fault = f"has {len(lines)} lines" if lines else "is not text in UTF-8"
+        raise SettingsError(f"{what} {path} {fault}; write the secret there as one line of UTF-8")
     return lines[0]
 
 

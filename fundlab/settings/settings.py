@@ -176,11 +176,11 @@ class Settings:
         Raises ``SettingsError`` naming what is missing, unknown, malformed or unsafe.
         """
         overrides = masked({name: v for name, v in overrides.items() if v is not None})
-        found, unknown_variables = _from_environment(environ)
+        variables, unknown_variables = _from_environment(environ)
         environ = None  # from here on no local of ours holds a plain secret
-        if "base_url" not in found and found.pop("sandbox", None) is not None:
+        if "base_url" not in variables and variables.pop("sandbox", None) is not None:
             log.warning("FUNDLAB_SANDBOX has no effect: no base_url stands beside it")
-        below, profile = _with_profile(found, profile, config_file, overrides)
+        below, profile = _with_profile(variables, profile, config_file, overrides)
         given = _overlaid(below, overrides)
         if unknown := sorted(set(given) - _KNOWN):
             raise SettingsError(
@@ -264,11 +264,11 @@ def setting(
     name: str, environ: Mapping[str, str] | None = None, config_file: Path | None = None
 ) -> Any:
     """The setting ``name`` that ``connect()`` would have, whatever else is missing, or ``None``."""
-    found, unknown_variables = _from_environment(environ)
+    variables, unknown_variables = _from_environment(environ)
     environ = None
     for problem in unknown_variables:
         log.warning("%s: it has no effect", problem)
-    given, _ = _with_profile(found, None, config_file)
+    given, _ = _with_profile(variables, None, config_file)
     return checked(name, given[name]) if name in given else None
 
 
@@ -329,7 +329,9 @@ _ALTERNATIVES: Final = (
 def _from_environment(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[str]]:
     """The settings in ``environ``, and what to say of variables of our prefix that are none."""
     environ = os.environ if environ is None else environ
-    found = {_VARIABLES[key]: text for key, text in environ.items() if key in _VARIABLES and text}
+    variables = {
+        _VARIABLES[key]: text for key, text in environ.items() if key in _VARIABLES and text
+    }
     unknown = [
         f"{with_likely(key, _VARIABLES)} is set, but is not a setting"
         for key in sorted(environ)
@@ -337,11 +339,11 @@ def _from_environment(environ: Mapping[str, str] | None) -> tuple[dict[str, Any]
         and key not in (*_VARIABLES, *OTHER_VARIABLES)
         and not key.startswith(SANDBOX_PREFIX)
     ]
-    return masked(found), unknown
+    return masked(variables), unknown
 
 
 def _with_profile(
-    found: dict[str, Any],
+    variables: dict[str, Any],
     profile: str | None,
     config_file: Path | None,
     overrides: Mapping[str, Any] | None = None,
@@ -351,16 +353,16 @@ def _with_profile(
     Where neither it nor ``overrides`` say anything of the service, it is the profile that the file
     itself names.
     """
-    named = found.pop("profile", None)
+    named = variables.pop("profile", None)
     profile = profile or (None if named is None else str(named.reveal()))
     path = config_file or config_path()
     if profile is None:
         # A secret by itself does not say which service.
-        if {*found, *(overrides or ())} & {*REQUIRED} - {"client_secret"} or not is_there(path):
-            return found, None
+        if {*variables, *(overrides or ())} & {*REQUIRED} - {"client_secret"} or not is_there(path):
+            return variables, None
         default = read_config(path).get(CHOSEN, Masked(None)).reveal()
         if not isinstance(default, str):
-            return found, None
+            return variables, None
         profile = default
     if not is_there(path):
         raise SettingsError(
@@ -371,7 +373,7 @@ def _with_profile(
     if profile not in profile_names(config):
         names = ", ".join(f"[{name}]" for name in profile_names(config)) or "none"
         raise SettingsError(f"{path} has no table [{profile}]; it has {names}")
-    return _overlaid(masked(config[profile].reveal()), found), profile
+    return _overlaid(masked(config[profile].reveal()), variables), profile
 
 
 def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

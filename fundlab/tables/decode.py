@@ -128,9 +128,9 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1, set_aside: bo
     items, invalid, read = str(table.items), [], []
     loose = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     for raw in msgspec.json.decode(loose[items], type=list[msgspec.Raw]):
-        one = b'{"%s":[%s]}' % (items.encode(), bytes(raw))
+        page_of_one = b'{"%s":[%s]}' % (items.encode(), bytes(raw))
         try:
-            _decoded(table, one, page)
+            _decoded(table, page_of_one, page)
         except DataError as error:
             invalid.append(InvalidRow(table.name, _id_in(raw), bytes(raw).decode(), error.reason))
         else:
@@ -151,17 +151,17 @@ def _decoded(table: Table, body: bytes, page: int) -> Page:
     kept = () if layout is None or not layout.unlisted else tuple(sorted(layout.unlisted))
     try:
         plain = read_plain(table, body, kept)
-        found = None if plain is None else _cursors.decode(plain[1])
+        cursors = None if plain is None else _cursors.decode(plain[1])
     except msgspec.DecodeError:
-        found = None  # what is wrong with it is said below
-    if plain is not None and found is not None:
+        cursors = None  # what is wrong with it is said below
+    if plain is not None and cursors is not None:
         arrays, extras = plain[0], _objects(kept, plain[0][len(table.columns) - 1 :])
         del arrays[len(table.columns) - 1 :]
     else:
         collecting = gc.isenabled()
         gc.disable()  # thousands of objects that hold no cycle: looking for one costs a tenth
         try:
-            arrays, extras, found = _read_carefully(table, body, page)
+            arrays, extras, cursors = _read_carefully(table, body, page)
         finally:
             if collecting:
                 gc.enable()
@@ -188,7 +188,7 @@ def _decoded(table: Table, body: bytes, page: int) -> Page:
         arrays.append(pa.array(extras, pa.string(), size=count))
     return Page(
         pa.Table.from_arrays(arrays, schema=table.schema),
-        found.next_page_cursor or found.next_page or None,
+        cursors.next_page_cursor or cursors.next_page or None,
     )
 
 
@@ -196,8 +196,8 @@ def _read_carefully(
     table: Table, body: bytes, page: int
 ) -> tuple[list[pa.Array], Iterable[bytes | None] | None, Any]:
     """The columns of a page, what goes into ``extra`` if anything, and its cursors."""
-    layout, found = _read(table, body, page)
-    rows = getattr(found, layout.items)
+    layout, decoded = _read(table, body, page)
+    rows = getattr(decoded, layout.items)
     if rows is None:
         rows = []
         others = {*msgspec.json.decode(body, type=dict[str, msgspec.Raw])}
@@ -244,7 +244,7 @@ def _read_carefully(
     elif rows:
         names = sorted(layout.unlisted)
         extras = _objects(names, [values[layout.unlisted[name]] for name in names])
-    return arrays, extras, found
+    return arrays, extras, decoded
 
 
 # ---------------------------------------------------------------------------- values → columns

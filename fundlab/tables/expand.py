@@ -29,8 +29,8 @@ def expand(frame: pd.DataFrame, column: str = "object") -> pd.DataFrame:
     """
     import pandas as pd
 
-    found = [_read(text, column) for text in _texts(frame, column)]
-    objects = [one if isinstance(one, dict) else {} for one in found]
+    values = [_read(text, column) for text in _texts(frame, column)]
+    objects = [one if isinstance(one, dict) else {} for one in values]
     names = sorted({name for one in objects for name in one})
     there = list(frame.columns).index(column) + 1
     others = set(map(str, frame.columns))
@@ -45,7 +45,7 @@ def expand(frame: pd.DataFrame, column: str = "object") -> pd.DataFrame:
         raise InvalidRequest(f"column={column!r}: {', '.join(taken)} exist already; rename them")
     new = pd.DataFrame(columns, index=frame.index)
     wide = pd.concat([frame.iloc[:, :there], new, frame.iloc[:, there:]], axis=1)
-    if all(isinstance(one, dict) or one is None for one in found):
+    if all(isinstance(one, dict) or one is None for one in values):
         wide = wide.drop(columns=column)
     return wide
 

@@ -40,11 +40,11 @@ def to_frame(rows: pa.Table, table: Table | str | None = None) -> pd.DataFrame:
     if table is None:
         named = (rows.schema.metadata or {}).get(_TABLE_NAME, b"").decode()
         table = TABLES.get(named)
-    for place, field in enumerate(rows.schema):
+    for position, field in enumerate(rows.schema):
         # engines give UTC other names (Etc/UTC), which pandas takes for another type
         if pa.types.is_timestamp(field.type) and field.type.tz not in (None, "UTC"):
-            moments = rows.column(place).cast(INSTANT_TYPE)
-            rows = rows.set_column(place, field.with_type(INSTANT_TYPE), moments)
+            moments = rows.column(position).cast(INSTANT_TYPE)
+            rows = rows.set_column(position, field.with_type(INSTANT_TYPE), moments)
     frame: pd.DataFrame = rows.to_pandas(
         types_mapper=lambda type_: types_mapper(type_) or types.get(type_)
     )

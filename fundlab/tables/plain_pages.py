@@ -70,19 +70,19 @@ def read_plain(
     if not layout:
         return None
     columns, types = layout
-    places, found = np.empty((len(columns), 5), np.int64), np.empty(4, np.int64)
+    places, extent = np.empty((len(columns), 5), np.int64), np.empty(4, np.int64)
     about = ctypes.c_char_p(body), columns, ctypes.c_int32(len(columns))
     room, verdict = table.page_size, _NO_ROOM
     while verdict == _NO_ROOM:
         spans = np.empty((room, len(columns)), np.int64)
         verdict = library.read_page(
             about[0], ctypes.c_int64(len(body)), str(table.items).encode(), *about[1:],
-            _at(spans), ctypes.c_int64(room), _at(places), _at(found),
+            _at(spans), ctypes.c_int64(room), _at(places), _at(extent),
         )  # fmt: skip
         room *= 8
     if verdict:
         return None
-    rows, start, end, size = found.tolist()
+    rows, start, end, size = extent.tolist()
     memory = pa.allocate_buffer(size)
     if library.write_columns(
         *about, _at(spans), ctypes.c_int64(rows), _at(places), ctypes.c_void_p(memory.address)

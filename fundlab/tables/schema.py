@@ -102,8 +102,8 @@ class Table:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         fields = self.model.model_fields.items()
-        found = [_column(name, field.annotation) for name, field in fields]
-        return (*found, Column(EXTRA, "json", ARROW_TYPES["json"]))
+        listed = [_column(name, field.annotation) for name, field in fields]
+        return (*listed, Column(EXTRA, "json", ARROW_TYPES["json"]))
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -229,7 +229,7 @@ def parse_instants(texts: pa.Array) -> pa.Array:
     # Before pyarrow 23 a time that 64 bits cannot hold becomes another one, so its day is looked at
     # as text, too; an offset moves it by less than one.
     days = (pa.scalar(day, texts.type) for day in ("1677-12-31", "2262-01-02"))
-    for found, first, last in ((texts, *days), (moments, FIRST_INSTANT, LAST_INSTANT)):
-        if pc.any(pc.or_(pc.less(found, first), pc.greater(found, last))).as_py():
+    for times, first, last in ((texts, *days), (moments, FIRST_INSTANT, LAST_INSTANT)):
+        if pc.any(pc.or_(pc.less(times, first), pc.greater(times, last))).as_py():
             raise pa.ArrowInvalid("a time must be within the years 1678 to 2261")
     return moments

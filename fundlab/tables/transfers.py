@@ -211,12 +211,12 @@ def violations(
     often = rows.filter(~nw.col("id").is_null()).group_by("id").agg(rows=nw.len())
     times = nw.concat_str([nw.col("rows").cast(nw.String), nw.lit(" rows")])
     unique = Rule("unique_id", nw.col("rows") > 1, nw.lit("1 row"), times)
-    found = [_broken(often, unique)]
+    broken_rules = [_broken(often, unique)]
     # One pass says which rules are broken at all: mostly none, and each that is takes another.
     for those, kept in ((rows, rules), (_groups_of_halves(rows), [*_of_halves()])):
         broken = [nw.when(rule.broken).then(nw.lit(1)).count() for rule in kept]
         counts = collect(those.select(one.alias(str(n)) for n, one in enumerate(broken)))
-        found += [
+        broken_rules += [
             _broken(those, rule)
             for rule, (count,) in zip(kept, counts.to_pydict().values(), strict=True)
             if count
@@ -231,8 +231,8 @@ def violations(
         loose = loose.with_columns(id=nw.col("transfer_id"))
         expected = nw.concat_str([nw.lit("a transfer that is there in "), nw.col("member")])
         end = nw.col("end")
-        found.append(_broken(loose, Rule("conversion", ~end.is_null(), expected, end)))
-    return nw.concat([broken.select(*VIOLATION.names) for broken in found])
+        broken_rules.append(_broken(loose, Rule("conversion", ~end.is_null(), expected, end)))
+    return nw.concat([broken.select(*VIOLATION.names) for broken in broken_rules])
 
 
 def _of_one_row() -> Iterator[Rule]:
@@ -333,14 +333,14 @@ def _of_halves() -> Iterator[Rule]:
 
 def _conversion_ends(links: pa.Table) -> pa.Table:
     """``transfer_id``, ``member``, ``end``: the other transfers that conversions name."""
-    found = [
+    ends = [
         (row_id, name, end)
         for batch in links.to_batches()
         for row_id, text in zip(*(column.to_pylist() for column in batch.columns), strict=True)
         for name in ("from_transfer_id", "to_transfer_id")
         if (end := member(text, name)) and end != row_id
     ]
-    columns = zip(*found, strict=True) if found else [()] * len(_END)
+    columns = zip(*ends, strict=True) if ends else [()] * len(_END)
     return pa.table([pa.array(column, pa.string()) for column in columns], schema=_END)
 
 
