@@ -33,6 +33,7 @@ from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum, money_text
 from fundlab.display import Card, Cell, Shown, Style, Table
 from fundlab.settings.secret import mask_number
+from fundlab.tables.expand import bank_summary
 from fundlab.tables.frames import to_frame
 
 _STATEMENT: Final = pa.schema(
@@ -512,14 +513,11 @@ def _with_counterparties(store: Any, as_of: str | datetime | None, pin: str | No
     """The fiat transfers of a store, with the name of the account each withdrawal goes to."""
     rows: pd.DataFrame = store.read("transfers", as_of, pin=pin, settled=True)
     rows = rows[rows["type"].isin(FIAT)]
-    names = {}
     accounts = store.read("fiat_accounts", as_of, ["id", "fiat_account_owner"], pin=pin)
-    for name, owner in zip(accounts["id"], accounts["fiat_account_owner"], strict=True):
-        details = {} if pd.isna(owner) else json.loads(owner)
-        person = details.get("person_details") or {}
-        parts = (person.get("first_name"), person.get("last_name"))
-        full = person.get("name") or " ".join(part for part in parts if part)
-        names[name] = (details.get("institution_details") or {}).get("name") or full or None
+    names = {
+        name: bank_summary(owner, None).owner or None
+        for name, owner in zip(accounts["id"], accounts["fiat_account_owner"], strict=True)
+    }
     return rows.assign(counterparty=rows["fiat_account_id"].map(names).astype("string"))
 
 

@@ -3,7 +3,6 @@ that ids come from the shell."""
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -75,17 +74,14 @@ def accounts(
 
     From the service, or from --store.
     """
-    from fundlab.settings.secret import mask_number
+    from fundlab.tables.expand import bank_summary
 
     rows = []
     for one in _records(_table("fiat_accounts", store)):
-        networks: dict[str, dict[str, Any]] = json.loads(one["fiat_network_instructions"] or "{}")
-        network, details = next(iter(networks.items()), ("", {}))
-        routing = details.get("routing_details") or {}
-        number = details.get("account_number") or details.get("iban")
+        shown = bank_summary(one["fiat_account_owner"], one["fiat_network_instructions"])
         rows.append(
-            {"id": one["id"], "status": one["status"], "network": network,
-             "bank": routing.get("bank_name"), "number": mask_number(number),
+            {"id": one["id"], "status": one["status"], "network": shown.network,
+             "owner": shown.owner, "bank": shown.bank, "number": shown.number,
              "identity_id": one["identity_id"], "created_at": one["created_at"]}
         )  # fmt: skip
     _show("accounts", rows, limit, as_json)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Self, get_args
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, get_args
 
 from pydantic import (
     VERSION,
@@ -37,7 +37,7 @@ from fundlab.models.enumerations import (
     TransferType,
 )
 from fundlab.models.json_schema import closed
-from fundlab.settings.secret import without_numbers
+from fundlab.settings.secret import mask_number, without_numbers
 
 __all__ = [
     "Address", "CryptoDestinationAddress", "CryptoDestinationAddressPage", "CryptoEnd",
@@ -217,6 +217,16 @@ class FiatNetworkInstructions(Resource):
     wallet_address: str | None = None
 
 
+class BankSummary(NamedTuple):
+    """What a person knows a bank account by, whoever shows it: the number masked, and an empty text
+    for what is not there."""
+
+    owner: str
+    number: str
+    bank: str
+    network: str
+
+
 class WithInstructions(Resource):
     """Live answers nest ``status``, ``metadata`` and the instructions in unexpected places."""
 
@@ -286,6 +296,22 @@ class FiatAccount(WithInstructions):
     metadata: dict[str, Any] | None = None
     created_at: Moment = None
     updated_at: Moment = None
+
+    @property
+    def summary(self) -> BankSummary:
+        """Its owner, its bank, the last four characters of its number, and its network."""
+        owner = (self.fiat_account_owner and self.fiat_account_owner.name) or ""
+        instructions = self.fiat_network_instructions or FiatNetworkInstructions()
+        wire, cubix = instructions.wire, instructions.cubix
+        if wire is not None:
+            number = wire.account_number
+            if number is None:
+                number = (wire.model_extra or {}).get("iban")
+            bank = (wire.routing_details and wire.routing_details.bank_name) or ""
+            return BankSummary(owner, mask_number(number), bank, "wire")
+        number = cubix.account_id if cubix is not None else instructions.wallet_address
+        network = "CUBIX" if number is not None else ""
+        return BankSummary(owner, mask_number(number), network, network.lower())
 
 
 class Transfer(Resource):

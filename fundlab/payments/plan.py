@@ -60,7 +60,7 @@ from fundlab.payments.identity import (
 from fundlab.payments.journal import Journal, identity_of
 from fundlab.payments.journal_files import journal_frame, open_journal
 from fundlab.payments.outcome import Observed, Seen, observed_of, state_after
-from fundlab.settings.secret import Masked, mask_number
+from fundlab.settings.secret import Masked
 
 if TYPE_CHECKING:
     from fundlab.client.client import Client
@@ -498,24 +498,17 @@ class BankAccount:
 
 
 def bank_account(account: FiatAccount) -> BankAccount:
-    """``account`` as it may be shown: its owner, its bank, the last four characters of its number;
-    and what its confirmation is about: its end user, too."""
-    owner, instructions = account.fiat_account_owner, account.fiat_network_instructions
-    name = (owner.name if owner is not None else None) or "owner not shown"
+    """``account`` as it may be shown: its summary, and of a wire the routing; and what its
+    confirmation is about: its end user, too."""
+    shown, instructions = account.summary, account.fiat_network_instructions
+    name, masked = shown.owner or "owner not shown", shown.number
     wire = instructions.wire if instructions is not None else None
-    if wire is not None:
-        routing, number = wire.routing_details, wire.account_number
-        bank, network = (routing.bank_name if routing is not None else None), "wire"
-        bank = bank or "bank not shown"
-        if routing is not None:
-            kind = f"{routing.routing_number_type or ''} wire"
-            network = f"{kind}, routing {routing.routing_number}".strip()
-    else:
-        cubix = instructions.cubix if instructions is not None else None
-        number, bank, network = cubix.account_id if cubix is not None else None, "CUBIX", "CUBIX"
-        if number is None and instructions is not None:
-            number = instructions.wallet_address
-    masked = mask_number(number)
+    bank, network = shown.bank or "bank not shown", "wire"
+    if wire is None:
+        bank = network = "CUBIX"
+    elif (routing := wire.routing_details) is not None:
+        kind = f"{routing.routing_number_type or ''} wire"
+        network = f"{kind}, routing {routing.routing_number}".strip()
     certified = {
         "id", "fiat_account_owner", "fiat_network_instructions", "identity_id", "account_id",
     }  # fmt: skip

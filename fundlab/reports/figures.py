@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -36,8 +35,8 @@ from fundlab.reports.inputs import (
     relation,
 )
 from fundlab.settings.labels import shorten_id
-from fundlab.settings.secret import mask_number
 from fundlab.tables import TABLES, to_frame
+from fundlab.tables.expand import bank_summary
 from fundlab.tables.transfers import LINES, VIOLATION, Basis
 
 OTHER_PROFILES: Final = "Other profiles"
@@ -300,18 +299,9 @@ class Recipients:
 
 
 def masked_account(identifier: str, instructions: Any) -> str:
-    """``••••6789 First Bank``, or the short id where the instructions say nothing of a wire."""
-    try:
-        found = json.loads(instructions)
-    except (TypeError, ValueError):
-        return shorten_id(identifier)
-    wire = found.get("wire") if isinstance(found, dict) else None
-    if not isinstance(wire, dict):
-        return shorten_id(identifier)
-    number = mask_number(str(wire.get("account_number") or ""))
-    routing = wire.get("routing_details")
-    bank = routing.get("bank_name") if isinstance(routing, dict) else None
-    return f"{number} {bank}" if bank else number
+    """``••••6789 First Bank``, or the short id where the instructions say nothing of an account."""
+    shown = bank_summary(None, instructions)
+    return f"{shown.number} {shown.bank}".strip() or shorten_id(identifier)
 
 
 def withdrawals(

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from fundlab.base.errors import InvalidRequest
+from fundlab.models import FiatAccount
+from fundlab.models.resources import BankSummary
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_account: Final = msgspec.json.Decoder(dict[str, Any])
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _exact: Final = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 
@@ -103,3 +106,16 @@ def _plain(raw: msgspec.Raw | None) -> str | None:
         return None
     text = bytes(raw).decode()
     return msgspec.json.decode(raw, type=str) if text.startswith('"') else text
+
+
+def bank_summary(owner: Any, instructions: Any) -> BankSummary:
+    """``FiatAccount.summary`` of the two columns of ``fiat_accounts`` that hold JSON. What cannot
+    be read says nothing."""
+    members: dict[str, Any] = {"id": "-"}
+    for name, text in (("fiat_account_owner", owner), ("fiat_network_instructions", instructions)):
+        try:
+            account = FiatAccount.model_validate({"id": "-", name: _account.decode(text)})
+        except (ValueError, TypeError):
+            continue
+        members[name] = getattr(account, name)
+    return FiatAccount.model_validate(members).summary
