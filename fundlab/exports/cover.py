@@ -147,6 +147,7 @@ def write_cover(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
 def write_drawn(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
     """What the charts of the cover show, one below the other."""
     page, soft = book.add_worksheet(DRAWN), pen.of(**SOFT)
+    page.hide()  # its charts draw all the same
     write_text(page, 0, 0, "What the charts show, rounded; the other sheets are exact", soft)
     page.set_column(0, 0, 34)
     page.set_column(1, max((len(one.series) for one in cover.drawings), default=1), 22)

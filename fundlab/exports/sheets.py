@@ -48,7 +48,8 @@ class Sheet:
     With a ``title`` it is for people: ``lead`` says below it what the sheet shows, ``labels`` are
     the headers of its columns, times stand in the zone ``tz``, durations in hours, and of the
     columns ``totals`` each run of rows of one asset has a sum below the table. The columns
-    ``unprinted``, the last ones, stay off the paper.
+    ``unprinted``, the last ones, stay off the paper; with ``most_printed`` it is one page, of as
+    many rows at most.
 
     >>> sheet = fl.exports.Sheet("October", store.read_arrow("transfers"))
     >>> sheet.name, sheet.rows.num_rows
@@ -64,6 +65,7 @@ class Sheet:
     tz: str = "UTC"
     totals: Sequence[str] = ()
     unprinted: Sequence[str] = ()
+    most_printed: int | None = None
 
     @property
     def top(self) -> int:
@@ -182,9 +184,12 @@ def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int
             page.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
         page.repeat_rows(top)
         sums = len(sheet.runs()) if sheet.totals else 0
-        if sheet.title:  # of a table that is data, all is printed
-            page.print_area(0, 0, top + rows.num_rows + sums, last - len(sheet.unprinted))
         for_paper(page, sheet.title or sheet.name)
+        if sheet.title:  # of a table that is data, all is printed
+            on_paper = min(rows.num_rows + sums, sheet.most_printed or rows.num_rows + sums)
+            page.print_area(0, 0, top + on_paper, last - len(sheet.unprinted))
+        if sheet.most_printed is not None:
+            page.fit_to_pages(1, 1)
         if sheet.title and printed < _UPRIGHT:
             page.set_portrait()
         for first in range(0, rows.num_rows, BLOCK):

@@ -14,6 +14,7 @@ from fundlab.analysis.compare import compare, known_of
 from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.bank.reconciliation import Reconciliation
 from fundlab.base.errors import AnalysisError
+from fundlab.base.progress import progress_bar
 from fundlab.base.values import moment_ns
 from fundlab.charts import MAX_SERIES
 from fundlab.evidence.verdict import KEYS, Judgement, pronounce
@@ -176,14 +177,19 @@ def build(
     material = Material(
         rows=rows, inside=inside, until=until, outer=outer, drawn=drawn, pending=open_rows,
         open_at=moment(open_at), before=(before or Span(0, 0)).of(rows, PLACED), span=span,
-        balances=balances, roll_forward=roll_forward, violations=violations, judgement=judgement,
+        busy=kept, balances=balances, roll_forward=roll_forward, violations=violations,
+        judgement=judgement,
         reported=seen, opening=opening, opened=opened, moved=moved, events=events,
         fiat_accounts=fiat_accounts, recipients=recipients, made_here=withdrawals,
         differences={} if payments is None else payments.by_ref_id(),
         approved_by={} if payments is None else payments.approved_by, labels=called,
         freq=freq, tz=tz, basis=basis,
     )  # fmt: skip
-    frames = {section.name: section.make(material) for section in SECTIONS}
+    frames = {}
+    with progress_bar(len(SECTIONS), "tables", "computing the report") as bar:
+        for section in SECTIONS:
+            frames[section.name] = section.make(material)
+            bar.update()
     return Report(
         title=title,
         period=name,

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pandas as pd
 
 from fundlab.bank.reconciliation import Reconciliation
-from fundlab.base.errors import printable, with_likely
+from fundlab.base.errors import number_of, printable, with_likely
 from fundlab.display import Card, Row, Shown, Tone
 from fundlab.evidence.verdict import Judgement
 from fundlab.payments.reconciliation import Reconciliation as Payments
@@ -58,6 +58,9 @@ class Report(Shown):
     ``restatements``
         of every closed period that has moved: ``period``, ``basis``, and the bridge to what is
         known now, transfer by transfer.
+    ``by_profile``
+        by ``asset`` the closing of the busiest profiles and of the ``others``, ``closing``,
+        ``opening`` and ``change`` of all.
     ``course``
         ``profile_id``, ``asset``, ``date``, ``balance`` at the close of each day: the busiest
         profiles, the others summed as ``n others``.
@@ -194,6 +197,33 @@ class Report(Shown):
     @property
     def proves_nothing(self) -> bool:
         return self.verdict.state == "nothing_to_compare"
+
+    @property
+    def all_rows(self) -> str:
+        """Where all rows of a table are that the page cuts."""
+        if any(path.suffix == ".csv" for path in self.files):
+            return "the CSV files beside this page hold them all"
+        return f"fundlab report {self.period} --format csv writes them all".replace("  ", " ")
+
+    @property
+    def needs_a_person(self) -> list[tuple[str, str]]:
+        """What somebody must look at, and where the page has it."""
+        old = self.open_items["age"] > pd.Timedelta(days=3)
+        counted = (
+            (len(self.breaks), "balance", "that does not match", "reconciliation"),
+            (len(self.violations), "transfer", "that breaks a rule", "checks"),
+            (len(self.pairs), "internal transfer", "whose halves do not match", "checks"),
+            (int(old.sum()), "open item", "older than 3 days", "open"),
+            (len(self.anomalies), "transfer", "worth a look", "checks"),
+            (len(self.notable), "event", "of note", "events"),
+        )  # fmt: skip
+        said = [(line, "reconciliation") for line in self.verdict.shortfalls]
+        said += [(line, "restatements") for line in self.moved]
+        said += [(self.payments_line, "withdrawals")] * self.payments_differ
+        if self.bank is not None and self.bank_breaks:
+            said.append((f"Bank: {self.bank.verdict}", "bank"))
+        said += [(f"{number_of(n, what)} {which}", place) for n, what, which, place in counted if n]
+        return said
 
     @property
     def places(self) -> list[str]:

@@ -142,6 +142,24 @@ def restatements(moved: Sequence[Restatement]) -> pd.DataFrame:
     return pd.DataFrame(empty)
 
 
+def by_profile(balances: pd.DataFrame, profiles: Sequence[str]) -> pd.DataFrame:
+    """``asset``, the closing of each of ``profiles``, of the ``others`` where there are more,
+    ``closing``, ``opening`` and ``change`` of all: a line for each asset that has any."""
+    shown = balances["profile_id"].astype(str)
+    shown = shown.where(shown.isin(list(profiles)), "others")
+    sums = balances.assign(profile_id=shown).groupby(["asset", "profile_id"], observed=True)
+    by_both = sums["closing"].sum().unstack("profile_id").astype(DecimalDtype()).fillna(0)
+    whole = balances.groupby("asset", observed=True)[["closing", "opening"]].sum()
+    names = [
+        *(one for one in profiles if one in by_both),
+        *by_both.columns.intersection(["others"]),
+    ]
+    found = by_both[names].join(whole)
+    found["change"] = found["closing"] - found["opening"]
+    moved = (found["closing"] != 0) | (found["opening"] != 0)
+    return found[moved].astype(DecimalDtype()).reset_index()
+
+
 def movements(rows: Relation, sides: pd.DataFrame) -> pd.DataFrame:
     """``asset``, ``step``, ``kind``, ``amount``: opening, what each type brought or took, credits
     first, each by size, then all fees, and the closing; what is left unexplained is a step of its
@@ -425,7 +443,7 @@ def key_figures(
             "Transfers",
             f"{sum(states.values()):,}",
             f"{completed:,} completed, {states.get('FAILED', 0):,} failed, "
-            f"{states.get('PENDING', 0):,} pending"
+            f"{states.get('PENDING', 0):,} pending now"
             + (f"; {later:,} dated later than this report left out" if later else ""),
             "transfers",
             **against(sum(states.values()), was["transfers"]),
@@ -433,7 +451,7 @@ def key_figures(
         KeyFigure(
             "Open items",
             f"{len(waiting):,}",
-            oldest,
+            f"pending at the end; {oldest}",
             "open_items",
             **against(len(waiting), was["open"]),
         ),

@@ -25,6 +25,7 @@ from fundlab.bank.reconciliation import Reconciliation, reconcile
 from fundlab.bank.statements import Statements
 from fundlab.base.errors import InvalidRequest, StoreError, printable
 from fundlab.base.paths import local_path, opened
+from fundlab.base.progress import progress_bar
 from fundlab.base.values import Instant, moment_ns
 from fundlab.evidence.closes import Close
 from fundlab.evidence.table_store import TableStore
@@ -162,7 +163,7 @@ def read_report(
         "events": store.scan("events", as_of=when, connection=one),
         "fiat_accounts": store.read("fiat_accounts", when),
         "addresses": store.read("addresses", when),
-        "judgement": judge(store, as_of=when),
+        "judgement": _judged(store, when),
         "sources": sources(store, period, when, tz, basis, bank),
         "restated": restated,
         "moved": moved,
@@ -176,6 +177,11 @@ def read_report(
     reported = store.read("balances", when)
     with relations_of(one):
         return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)
+
+
+def _judged(store: TableStore, when: pd.Timestamp) -> Judgement:
+    with progress_bar(unit="stores", desc="judging the balances"):
+        return judge(store, as_of=when)
 
 
 def last_close(

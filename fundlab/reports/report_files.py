@@ -33,6 +33,8 @@ FORMATS: Final = ("html", "xlsx", "csv")
 LAST_FILE: Final = {"html": ".html", "xlsx": ".xlsx", "csv": ".report.csv"}
 """What stands in the folder once all of a format is written."""
 MAX_WORKBOOK_ROWS: Final = 30_000
+MAX_PRINTED_ROWS: Final = 60
+"""On the one page that a sheet is on paper."""
 
 
 LABELS: Final = {
@@ -79,7 +81,8 @@ def write_report(
         if "html" in formats:  # last: who waits for the page finds the tables beside it
             files.insert(0, folder / f"{stem}.html")
             with replacing(files[0]) as unfinished:
-                unfinished.write_text(render_html(report), encoding="utf-8")
+                beside = replace(report, files=tuple(files))  # the page says where they are
+                unfinished.write_text(render_html(beside), encoding="utf-8")
     return replace(report, files=tuple(files))
 
 
@@ -150,16 +153,24 @@ def for_workbook(tables: Sequence[Sheet]) -> list[Sheet]:
 
 
 def for_people(report: Report, tables: Sequence[Sheet]) -> list[Sheet]:
-    """``tables`` as the workbook shows them: those with rows, how to get it all again last."""
+    """``tables`` as the workbook shows them, each one page on paper: those with rows that are not
+    only data, how to get it all again last."""
     about, *others = for_workbook(tables)
     totals = {section.sheet: section.totals for section in SECTIONS}
-    return [
-        sheet_for_people(
-            table.name, table.rows, f"{table.name} · {report.title}", table.note,
-            labels=report.labels, tz=report.tz, totals=totals.get(table.name, ()),
-        )
-        for table in (*others, replace(about, name="About")) if table.rows.num_rows
-    ]  # fmt: skip
+    only_data = {section.sheet for section in SECTIONS if section.only_data}
+    shown = []
+    for table in (*others, replace(about, name="About")):
+        if table.rows.num_rows and table.name not in only_data:
+            sheet = sheet_for_people(
+                table.name, table.rows, f"{table.name} · {report.title}", table.note,
+                labels=report.labels, tz=report.tz, totals=totals.get(table.name, ()),
+            )  # fmt: skip
+            below = sheet.rows.num_rows + (len(sheet.runs()) if sheet.totals else 0)
+            if below > MAX_PRINTED_ROWS:
+                cut = f"The first {MAX_PRINTED_ROWS} of {below:,} lines are printed"
+                sheet = replace(sheet, lead=". ".join(filter(None, (sheet.lead, cut))))
+            shown.append(replace(sheet, most_printed=MAX_PRINTED_ROWS))
+    return shown
 
 
 def sheet_for_people(

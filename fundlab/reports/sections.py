@@ -62,7 +62,7 @@ _PERIODS: Final = {"D": "Day", "W": "Week to", "MS": "Month", "QS": "Quarter fro
 class Material:
     """What sections are made from. Of the transfers: ``rows`` all that are known, ``inside`` those
     of the period, ``until`` those until its end, ``outer`` those inside that are not between own
-    profiles, ``drawn`` as ``until`` with the busiest profiles by name, ``pending`` at ``open_at``,
+    profiles, ``drawn`` as ``until`` with the ``busy`` profiles by name, ``pending`` at ``open_at``,
     and ``before`` those of the period before."""
 
     rows: Relation
@@ -79,6 +79,7 @@ class Material:
     violations: pd.DataFrame
     judgement: Judgement
     reported: pd.DataFrame
+    busy: Sequence[str]
     opening: pd.DataFrame | None
     opened: pd.DataFrame | None
     moved: Sequence[Restatement]
@@ -128,7 +129,8 @@ class Section:
     show it as ``sheet`` with a ``note``; the page with a ``caption`` the ``columns`` of the first
     ``limit`` rows that ``rows`` picks, the sums of ``totals`` for each asset, and where there is
     no row the words ``empty``. ``part`` is the part of the page it stands at the end of; where it
-    is left out, the template has a place for it. Without a ``sheet`` only charts show it."""
+    is left out, the template has a place for it. Without a ``sheet`` no file has it; one that is
+    ``only_data`` is a CSV file and no sheet of the workbook."""
 
     name: str
     make: Callable[[Material], pd.DataFrame]
@@ -141,6 +143,7 @@ class Section:
     limit: int | Callable[[Report], int] = MAX_ROWS
     empty: str = ""
     part: str = ""
+    only_data: bool = False
 
     def table(self, report: Report) -> Table:
         """As the page shows it."""
@@ -206,6 +209,20 @@ def last_days(made: Material) -> pd.DataFrame:
 
 SECTIONS: Final = (
     Section(
+        "by_profile",
+        lambda made: figures.by_profile(made.balances, made.busy),
+        caption="Closing balances, and what the period changed",
+        columns=lambda c: [
+            c.asset,
+            *[(f"#{c.report.labels.get(one, one.capitalize())}", money, one)
+              for one in c.report.by_profile.columns[1:-3]],
+            ("#All", money, "closing"),
+            *[("#Before", money, "opening"), ("#Change", money, "change")]
+            * (c.report.first is not None),
+        ],
+        empty="No balances.",
+    ),
+    Section(
         "balances", lambda made: made.balances, "Balances",
         caption="Balances by asset and profile",
         columns=lambda c: [
@@ -249,8 +266,11 @@ SECTIONS: Final = (
         lambda made: figures.course(made.drawn, made.span, made.opened, made.tz, made.basis),
         "Balance course",
         "the busiest profiles by name, the others as one; fl.balances.daily has every one",
+        only_data=True,
     ),
-    Section("assertions", lambda made: made.judgement.observations, "Observed balances"),
+    Section(
+        "assertions", lambda made: made.judgement.observations, "Observed balances", only_data=True
+    ),
     Section("roll_forward", lambda made: made.roll_forward, "Roll-forward"),
     Section(
         "restatements", lambda made: figures.restatements(made.moved), "Restatements",
@@ -263,12 +283,13 @@ SECTIONS: Final = (
         ],
     ),
     Section(
-        "movements", lambda made: figures.movements(made.inside, made.balances), "Movements"
+        "movements", lambda made: figures.movements(made.inside, made.balances), "Movements",
+        only_data=True,
     ),
     Section(
         "transfers", lambda made: figures.transfers_by_type(made.inside), "Transfer counts",
         "by type, asset and status",
-        caption="Transfers by asset, type and status",
+        caption="Transfers by asset, type and status; amounts before fees",
         columns=lambda c: [
             c.asset, c.type, ("Status", transfer_status, "status"), c.transfers, c.amount
         ],
@@ -316,15 +337,17 @@ SECTIONS: Final = (
         rows=all_assets,
         empty="No transfer was completed.",
         part="flows",
+        only_data=True,
     ),
     Section("daily_flows", last_days),
     Section(
         "links", lambda made: figures.links(made.inside, made.recipients, made.labels), "Links",
-        caption="Where money came from and where it went, one by one",
+        caption="Where money came from and where it went, one by one, after fees",
         columns=lambda c: [
             c.asset, ("Way", text, "way"), ("Name", text, "name"), c.amount
         ],
         rows=each_end,
+        only_data=True,
     ),
     Section(
         "fees", lambda made: figures.fees_against(made.inside, made.before), "Fees",
@@ -344,16 +367,17 @@ SECTIONS: Final = (
         lambda made: frame_of(
             fees.summary(made.inside, freq=made.freq, tz=made.tz, basis=made.basis)
         ),
-        "Fees over time",
+        "Fees over time", only_data=True,
     ),
     Section(
         "settlement", lambda made: frame_of(flows.settlement_time(made.inside)), "Settlement",
-        "from the creation of a transfer to its last change",
+        "from the creation of a transfer to its settlement",
         caption="Time to settle by type",
         columns=lambda c: [
             c.type, c.transfers, ("#Half", age, "p50"), ("#90 %", age, "p90"),
             ("#99 %", age, "p99"), ("#Slowest", age, "max"),
         ],
+        only_data=True,
     ),
     Section("hours", lambda made: figures.hours(made.inside)),
     Section(
@@ -443,6 +467,7 @@ SECTIONS: Final = (
         caption="Events by type",
         columns=lambda _: [("Event", text, "type"), ("#Count", number, "count")],
         limit=12,
+        only_data=True,
     ),
     Section(
         "notable", lambda made: figures.notable_events(made.events, made.span), "Notable events",

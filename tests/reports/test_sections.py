@@ -27,6 +27,9 @@ COLUMNS = {
     "anomalies": "rule transfer_id profile_id created_at expected found related_id",
     "assertions": "profile_id asset observed_at reported rebuilt difference complete",
     "balances": "profile_id asset opening inflow outflow closing held available",
+    "by_profile": "asset 8d0df1a2-a964-4283-b477-6aaf6c7cd2ed 28968992-3e75-45cb-84f7-1777cf1ead4b "
+    "791c8f1d-5482-41d0-b515-66fbef21d92a b3481fea-1560-43f4-80a4-8d12556bed80 closing opening "
+    "change",
     "causes": "profile_id asset difference rank cause transfer_id amount detail",
     "course": "profile_id asset date balance",
     "daily_flows": "period asset inflow outflow net",
@@ -89,6 +92,50 @@ def lacks(section: Section, report: Report) -> Iterator[str]:
 def test_a_section_lacks_nothing(section: Section, built: Report) -> None:
     missing = [*lacks(section, built)]
     assert not missing, "; ".join(missing)
+
+
+def test_the_summary_says_what_the_balances_say_and_what_needs_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "inline_svg", lambda *_: Markup(""))
+    found = reports.report(fl.sample(), "2026-10", out=tmp_path, formats=["html"])
+    for row in found.by_profile.to_dict("records"):
+        mine = found.balances[found.balances["asset"] == row["asset"]].set_index("profile_id")
+        assert {name: row[name] for name in mine.index} == mine["closing"].to_dict()
+        assert row["closing"] == mine["closing"].sum()
+        assert row["change"] == mine["inflow"].sum() - mine["outflow"].sum()
+    assert len(found.by_profile) == 10
+    assert found.needs_a_person == [("8 events of note", "events")]
+    text = found.files[0].read_text(encoding="utf-8")
+    start = text.index('id="summary"')
+    summary = text[start : text.index("<nav", start)]
+    for name in ("Treasury", "Operations", "Payouts", "Reserve", "36,097,293.31", "2,213,370.35"):
+        assert name in summary
+    assert '<a href="#events">8 events of note</a>' in summary
+    assert "CSV files beside" not in text  # there are none
+    assert "fundlab report 2026-10 --format csv writes them all" in text
+    assert "4 pending now" in text
+    assert "pending at the end; the oldest 1 d 13 h" in text
+
+
+def test_the_workbook_prints_on_fifteen_pages(tmp_path: Path) -> None:
+    found = reports.report(fl.sample(), "2026-10", out=tmp_path, formats=["xlsx"])
+    book = openpyxl.load_workbook(found.files[0])
+    printed = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
+    assert len(printed) <= 15
+    for sheet in printed[:-1]:  # a page each; the last are notes
+        assert sheet.sheet_properties.pageSetUpPr.fitToPage
+        assert (sheet.page_setup.fitToWidth or 1, sheet.page_setup.fitToHeight) in (
+            (1, None),
+            (1, 1),
+        )
+        assert sheet.print_area is not None
+    assert printed[-1].title == "Notes"
+    assert printed[-1].max_row < 40
+    long = book["Roll-forward"]
+    assert long.max_row > 200  # all of it is there, the first 60 lines on paper
+    assert long.print_area.endswith("$64")
+    assert "The first 60 of 222 lines are printed" in long["A2"].value
 
 
 def test_what_a_section_lacks_is_named(built: Report) -> None:
