@@ -47,7 +47,15 @@ def releases(tmp_path_factory: pytest.TempPathFactory, tracked: list[str]) -> di
         (copy / name).write_bytes((ROOT / name).read_bytes())
     build = [*UV, "build", "--quiet"]
     run(*build, "--sdist", "--out-dir", folder / "sdist", folder=copy)
-    run(*build, "--wheel", "--out-dir", folder / "pure", folder=copy, FUNDLAB_PURE="1")
+    run(
+        *build,
+        "--wheel",
+        "--out-dir",
+        folder / "pure",
+        folder=copy,
+        FUNDLAB_PURE="1",
+        FUNDLAB_DOCS="1",
+    )
     run(*build, "--wheel", "--out-dir", folder / "linux", folder=copy, FUNDLAB_PLATFORM=LINUX)
     return {path.parent.name: path for path in folder.glob("*/fundlab-*")}
 
@@ -88,6 +96,9 @@ def test_they_hold_what_is_tracked_and_nothing_else(
     for kind in ("pure", "linux"):
         with zipfile.ZipFile(releases[kind]) as wheel:
             found = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        site = {name for name in found if name.startswith("fundlab/docs/site/")}
+        assert len(site) > 100 if kind == "pure" else not site  # where it was asked for
+        found -= site
         compiled = {name for name in found if name.endswith(".so")}
         assert len(compiled) == (2 if kind == "linux" else 0)
         assert found - compiled == expected
@@ -96,6 +107,17 @@ def test_they_hold_what_is_tracked_and_nothing_else(
     ours = {name for name in inside if name not in ("PKG-INFO", "LICENSE", "CHANGELOG.md")}
     assert ours <= set(tracked)
     assert package <= ours
+
+
+def test_the_documentation_of_a_release_needs_no_sphinx(
+    releases: dict[str, Path], tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(releases["pure"]) as wheel:
+        wheel.extractall(tmp_path)
+    code = "import sys; sys.modules.update(dict.fromkeys(['sphinx', 'myst_nb', 'furo']))\n"
+    code += "from fundlab.cli import main; sys.argv = ['fundlab', 'docs']; main()"
+    said = run(sys.executable, "-c", code, folder=tmp_path, PYTHONPATH=str(tmp_path))
+    assert said.strip() == (tmp_path / "fundlab/docs/site/index.html").as_uri()
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,9 @@ def docs(
 ) -> None:
     """Print where the documentation is.
 
-    Guides, notebooks, every command and every name, as files that need no network. Building them
-    takes half a minute, the first time, and the extra docs: pip install 'fundlab[docs]'.
+    Tasks, recipes, guides, notebooks, every command and every name, as files that need no network.
+    A release has them; from a clone they are built the first time, in half a minute, with the extra
+    docs: pip install '.[docs]'.
     """
     from fundlab.docs import build
 

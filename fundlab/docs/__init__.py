@@ -1,7 +1,8 @@
 """The documentation as a site: guides, notebooks as they were executed, every command and name.
 
-Built by Sphinx (the extra ``docs``) from what is installed, once, into the user's cache; nothing
-is fetched while it is built or read. What the code knows is not written again: see ``pages``.
+It comes with a release. Elsewhere it is built by Sphinx (the extra ``docs``) from what is
+installed, once, into the user's cache; nothing is fetched while it is built or read. What the code
+knows is not written again: see ``pages``.
 """
 
 from __future__ import annotations
@@ -21,17 +22,21 @@ from fundlab.docs import pages
 
 PACKAGE: Final = Path(__file__).parents[1]
 SOURCE: Final = Path(__file__).with_name("source")
+SITE: Final = Path(__file__).with_name("site")
+"""Where it is in an installed release."""
 NOTEBOOKS: Final = (Path(__file__).with_name("notebooks"), PACKAGE.parent / "notebooks")
 """Where they are in an installed package, and in a clone."""
 
 
 def build(program: TyperGroup, folder: Path | None = None, *, strict: bool = False) -> Path:
-    """The site's first page, in ``folder``, or in the user's cache, where it is built only once
-    for what is installed. ``program`` is the command line, whose commands are described; ``strict``
-    makes an error of every warning.
+    """The site's first page, in ``folder``, or as a release brings it, or in the user's cache,
+    where it is built only once for what is installed. ``program`` is the command line, whose
+    commands are described; ``strict`` makes an error of every warning.
 
     Raises ``FundlabError`` without the extra ``docs``, and where the site cannot be built.
     """
+    if folder is None and (SITE / "index.html").exists():
+        return SITE / "index.html"
     if importlib.util.find_spec("myst_nb") is None or importlib.util.find_spec("furo") is None:
         raise FundlabError(
             "the documentation is built with Sphinx, which is not installed; run "
