@@ -10,7 +10,8 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("[0-9]*.ipynb"))
-SAME_EACH_TIME = ("01-first-hour", "02-closing-a-month", "03-fees", "09-the-banks-side")
+SAME_EACH_TIME = ("01-first-hour", "02-closing-a-month", "03-fees", "09-the-banks-side",
+                  "10-finding-a-difference", "11-after-the-close")  # fmt: skip
 """The others show clocks, ports or times of their own."""
 LARGEST = 600_000
 LONGEST_CELL_S = 120

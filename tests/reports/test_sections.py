@@ -94,10 +94,7 @@ def test_a_section_lacks_nothing(section: Section, built: Report) -> None:
     assert not missing, "; ".join(missing)
 
 
-def test_the_summary_says_what_the_balances_say_and_what_needs_a_person(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page, "inline_svg", lambda *_: Markup(""))
+def test_the_summary_says_what_the_balances_say_and_what_needs_a_person(tmp_path: Path) -> None:
     found = reports.report(fl.sample(), "2026-10", out=tmp_path, formats=["html"])
     for row in found.by_profile.to_dict("records"):
         mine = found.balances[found.balances["asset"] == row["asset"]].set_index("profile_id")
