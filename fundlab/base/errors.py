@@ -429,6 +429,12 @@ def number_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """The first of ``names``, ready to be printed, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(printable, names[:most])) + more
+
+
 def with_likely(name: str, known: Iterable[str]) -> str:
     """``name``, and which of ``known`` it may be a slip for."""
     likely = difflib.get_close_matches(name, sorted(known), n=1)

@@ -75,7 +75,7 @@ def back_up(
         }
         for name, digest in wanted.items():
             entry = known.get(name)
-            there = _at(destination, name)
+            there = destination / name
             if (
                 entry is None
                 or entry[1] != digest
@@ -83,10 +83,10 @@ def back_up(
                 or disk.state_of(there).size != entry[0]
             ):
                 try:
-                    entry = _copy(_at(path, name), there, digest)
+                    entry = _copy(path / name, there, digest)
                 except FileNotFoundError as error:
                     if is_newest(path, manifest):
-                        raise damaged(_at(path, name), "is missing") from error
+                        raise damaged(path / name, "is missing") from error
                     raise
                 copied += 1
             files[name] = entry
@@ -97,8 +97,8 @@ def back_up(
     for name, snapshot in journals.items():
         digest = hashlib.sha256(snapshot.read_bytes()).hexdigest()
         place = f"{_KEPT_ASIDE}/{name}.{digest[:16]}"
-        if not _at(destination, place).exists():
-            _copy(snapshot, _at(destination, place))
+        if not (destination / place).exists():
+            _copy(snapshot, destination / place)
         kept[name] = [place, digest]
     at = str(Instant.from_ns(now))
     newest = manifest.to_bytes().decode()
@@ -131,11 +131,11 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
     hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
     try:
         for name, (_, digest) in content["files"].items():
-            _copy(_at(place, name), _at(hidden, name), digest)
+            _copy(place / name, hidden / name, digest)
         journals = {}
         for name, (there, digest) in content["journals"].items():
             journals[name] = aside / name
-            _copy(_at(place, there), aside / name, digest)
+            _copy(place / there, aside / name, digest)
         disk.make_folder(hidden)
         restore_manifest(hidden, content["manifest"].encode())
         with disk.named(target):  # by now somebody may have begun a store there
@@ -149,12 +149,6 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
     sizes = [size for size, _ in content["files"].values()]
     done = Backup(str(place), content["at"], len(sizes), sum(sizes), len(sizes), tuple(journals))
     return done, journals
-
-
-def _at(folder: StorePath, name: str) -> StorePath:
-    for step in name.split("/"):
-        folder = folder / step
-    return folder
 
 
 def _copy(source: StorePath, target: StorePath, digest: str | None = None) -> list[Any]:

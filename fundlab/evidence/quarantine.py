@@ -16,12 +16,11 @@ import pyarrow as pa
 from fundlab.base.errors import number_of, printable
 from fundlab.base.values import Instant
 from fundlab.evidence.observations import Accounts, exact_table
-from fundlab.evidence.vanished_rows import Gone, gone_rows
+from fundlab.evidence.vanished_rows import Gone, gone_rows, table_lines
 from fundlab.store.records import Record
 from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.tables.schema import INSTANT_TYPE
 
-_SHOWN: Final = 5
 _TEXT: Final = pa.string()
 _SET_ASIDE: Final = pa.schema(
     [("table", _TEXT), ("key", _TEXT), ("id", _TEXT), ("reason", _TEXT), ("raw", _TEXT),
@@ -87,26 +86,18 @@ def left_out(accounts: Accounts, records: Iterable[Record]) -> dict[str, Record]
 def open_lines(records: Sequence[Record]) -> list[str]:
     """What keeps a verdict from being proved: rows set aside, and rows that the service refuses to
     show; a sentence for each table."""
-    lines = []
-    aside = [one for one in set_aside_rows(records) if one.state == "open"]
-    for table in dict.fromkeys(one.table for one in aside):
-        mine = [one for one in aside if one.table == table]
-        verb = "is" if len(mine) == 1 else "are"
-        shown = _listed([f"{one.id or one.key} ({one.reason})" for one in mine])
-        lines.append(
-            f"{number_of(len(mine), 'row')} of {table} {verb} set aside, which this version "
-            f"cannot read: {shown} ('fundlab quarantine list')."
-        )
-    refused = [one for one in gone_rows(records) if one.state == "refused"]
-    for table in dict.fromkeys(one.table for one in refused):
-        those = [one for one in refused if one.table == table]
-        verb = "is" if len(those) == 1 else "are"
-        lines.append(
-            f"{number_of(len(those), 'row')} of {table} {verb} refused by the service (403), and "
-            f"kept as last seen: {_listed([one.id for one in those])} ('fundlab accept-refused' "
-            "once you know why)."
-        )
-    return lines
+    return [
+        *table_lines(
+            [(one.table, f"{one.id or one.key} ({one.reason})")
+             for one in set_aside_rows(records) if one.state == "open"],
+            "set aside, which this version cannot read: {} ('fundlab quarantine list').",
+        ),
+        *table_lines(
+            [(one.table, one.id) for one in gone_rows(records) if one.state == "refused"],
+            "refused by the service (403), and kept as last seen: {} ('fundlab accept-refused' "
+            "once you know why).",
+        ),
+    ]  # fmt: skip
 
 
 def accepted_lines(records: Sequence[Record], without: Mapping[str, Record]) -> list[str]:
@@ -149,8 +140,3 @@ def with_evidence(accounts: Accounts, transfers: Snapshot, records: Sequence[Rec
 
 def set_aside_table(rows: Sequence[SetAside]) -> pa.Table:
     return exact_table(_SET_ASIDE, [astuple(row) for row in rows])
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(map(printable, names[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")

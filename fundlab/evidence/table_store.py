@@ -70,7 +70,6 @@ from fundlab.store.records import (
     Record,
     check_texts,
     is_pin_name,
-    known_by,
     pins_of,
     read_record,
     read_records,
@@ -677,7 +676,9 @@ class TableStore:
         """Every record that ``manifest``, by default the newest, knows of, oldest first; those made
         until then. Raises ``StoreDamaged`` unless all are there as written."""
         newest = (self.manifest() if manifest is None else manifest).record
-        records = known_by(read_records(self.path / RECORDS, newest), as_of)
+        records = read_records(self.path / RECORDS, newest)
+        if (until := _bound(as_of, "as_of")) is not None:
+            records = [one for one in records if Instant.parse(one.at).ns <= until]
         if pin is not None:
             number = pins_of(records)[pin].number
             records = [one for one in records if one.number <= number]

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.base.arrow import groups
-from fundlab.base.errors import StoreDamaged, number_of
+from fundlab.base.errors import StoreDamaged, listed, number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import Instant, plain_text
 from fundlab.evidence.observations import exact_table
@@ -37,7 +37,6 @@ SWEEP_CYCLE_NS: Final = 30 * 86_400 * 10**9
 """Ordinary syncs look at old rows again, a share of them for the time since the last look: all of
 them in this time."""
 _LARGEST_SHARE: Final = 0.25
-_SHOWN: Final = 5
 _TEXT: Final = pa.string()
 _GONE: Final = pa.schema(
     [("table", _TEXT), ("id", _TEXT), ("gone_at", INSTANT_TYPE), ("state", _TEXT),
@@ -160,18 +159,23 @@ def unlisted_table(rows: Iterable[Gone]) -> pa.Table:
 
 def gone_lines(rows: Sequence[Gone]) -> list[str]:
     """What is not accepted or back yet; a line for each table."""
-    open_ = [row for row in rows if row.state == "gone"]
-    lines = []
-    for table in dict.fromkeys(row.table for row in open_):
-        mine = [row for row in open_ if row.table == table]
-        more = len(mine) - _SHOWN
-        ids = ", ".join(row.id for row in mine[:_SHOWN]) + (f" and {more:,} more" * (more > 0))
-        verb = "is" if len(mine) == 1 else "are"
-        lines.append(
-            f"{number_of(len(mine), 'row')} of {table} {verb} no longer at the service, and kept "
-            f"here as last seen: {ids} (store.gone(); 'fundlab accept-gone' once you know why)."
-        )
-    return lines
+    return table_lines(
+        [(row.table, row.id) for row in rows if row.state == "gone"],
+        "no longer at the service, and kept here as last seen: {} (store.gone(); 'fundlab "
+        "accept-gone' once you know why).",
+    )
+
+
+def table_lines(rows: Sequence[tuple[str, str]], what: str) -> list[str]:
+    """How many ``rows`` (table and name) of each table are ``what``, which names the first."""
+    by_table: dict[str, list[str]] = {}
+    for table, name in rows:
+        by_table.setdefault(table, []).append(name)
+    return [
+        f"{number_of(len(names), 'row')} of {table} {'is' if len(names) == 1 else 'are'} "
+        f"{what.format(listed(names))}"
+        for table, names in by_table.items()
+    ]
 
 
 def unlisted(snapshot: Snapshot, stage: Stage, since: int | None) -> pa.Table:

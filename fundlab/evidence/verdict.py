@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 
 from fundlab.base.arrow import AMOUNT_TYPE
-from fundlab.base.errors import number_of
+from fundlab.base.errors import listed, number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import money_text
 from fundlab.evidence.observations import Account, Accounts, asserted_balances, exact_table
@@ -34,7 +34,6 @@ _TONES: Final[Mapping[State, Literal["good", "bad", "warn"]]] = {
 
 KEYS: Final = ["profile_id", "asset"]
 _PAIR: Final = attrgetter("profile_id", "asset")
-_SHOWN: Final = 5
 SOUND: Final = ("match", "opening_unknown", "closing_unknown", "unobserved")
 """The statuses of a balance that does not break; ``unobserved``: transfers made it, and the service
 was not asked since, or does not show it."""
@@ -279,9 +278,7 @@ def _verb(several: Sequence[Account], singular: str, plural: str) -> str:
 
 
 def _listed(accounts: Sequence[Account]) -> str:
-    more = len(accounts) - _SHOWN
-    shown = ", ".join(f"{one.asset} of {one.profile_id}" for one in accounts[:_SHOWN])
-    return shown + (f" and {more:,} more" if more > 0 else "")
+    return listed([f"{one.asset} of {one.profile_id}" for one in accounts])
 
 
 def _moment(ns: int) -> str:

@@ -13,11 +13,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, Literal
 
 from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError
-from fundlab.base.values import Instant, moment_ns
 from fundlab.store import disk
 from fundlab.store.manifests import canonical
 from fundlab.store.remote import StorePath
@@ -112,12 +110,6 @@ def intact_records(folder: StorePath) -> list[Record]:
             except StoreError:
                 continue
     return found
-
-
-def known_by(records: Sequence[Record], as_of: str | datetime | None) -> list[Record]:
-    """Those made until then; all without ``as_of``."""
-    until = None if as_of is None else moment_ns(as_of, "as_of")
-    return [one for one in records if until is None or Instant.parse(one.at).ns <= until]
 
 
 def is_pin_name(name: object) -> bool:

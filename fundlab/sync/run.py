@@ -44,6 +44,7 @@ from fundlab.base.errors import (
     StoreDamaged,
     StoreError,
     ValidationFailed,
+    listed,
     number_of,
     shorten,
 )
@@ -455,8 +456,7 @@ class _Run:
                     content.setdefault(kind, {})[name] = entries
             for words, ids in said.items():
                 if ids:
-                    more = f" and {len(ids) - 5:,} more" if len(ids) > 5 else ""
-                    self.notes.append(f"{name}: {words}: {', '.join(ids[:5])}{more}")
+                    self.notes.append(f"{name}: {words}: {listed(ids)}")
 
         for name, unread in self.unread.items():
             rows = unread.new.values()
