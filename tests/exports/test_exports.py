@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from amounts import exactly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -114,6 +115,7 @@ def test_a_workbook_keeps_every_amount_as_a_number_or_as_text(tmp_path: Path) ->
                        True, True]  # fmt: skip
 
 
+@exactly()
 def test_a_sum_over_small_fees_in_a_workbook_is_their_sum(tmp_path: Path) -> None:
     fees = ["0.00001", "0.0000125", "0.00000001", "0.000000000000000001"]
     rows = table(asset=["BTC"] * 4, fee=money(*fees))
