@@ -6,7 +6,9 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
 import pytest
+from small_columns import column
 
 from fundlab.base.compiled import compile_source, load
 from fundlab.decimals import kernels
@@ -33,3 +35,14 @@ def both_ways(request: pytest.FixtureRequest) -> Iterator[None]:
         library = request.getfixturevalue("compiled") if request.param == "compiled" else None
         patched.setattr(kernels, "library", library)
         yield
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "k": list("aabbab"),
+            "x": column("1442725.09", "0.15", "-1.5", None, "0.0000001", "3"),
+            "n": range(6),
+        }
+    )

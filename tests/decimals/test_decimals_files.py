@@ -19,34 +19,12 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from small_columns import LARGEST, D, column, values
 
 from fundlab import decimals
 from fundlab.decimals import DecimalDtype, read_parquet, rolling, types_mapper
 
 mpl.use("Agg")
-
-D = Decimal
-LARGEST = "99999999999999999999.999999999999999999"
-
-
-def column(*values: Any, name: str = "x") -> pd.Series:
-    return pd.Series(values, dtype="decimal", name=name)
-
-
-@pytest.fixture
-def frame() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "k": list("aabbab"),
-            "x": column("1442725.09", "0.15", "-1.5", None, "0.0000001", "3"),
-            "n": range(6),
-        }
-    )
-
-
-def values(series: Any) -> list[Any]:
-    return [None if value is pd.NA else value for value in series.tolist()]
-
 
 # ---- files
 

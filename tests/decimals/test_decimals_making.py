@@ -13,32 +13,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from small_columns import LARGEST, D, column, values
 
 from fundlab.decimals import DecimalArray, rolling, types_mapper
 from fundlab.decimals.groups import PANDAS
-
-D = Decimal
-LARGEST = "99999999999999999999.999999999999999999"
-
-
-def column(*values: Any, name: str = "x") -> pd.Series:
-    return pd.Series(values, dtype="decimal", name=name)
-
-
-@pytest.fixture
-def frame() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "k": list("aabbab"),
-            "x": column("1442725.09", "0.15", "-1.5", None, "0.0000001", "3"),
-            "n": range(6),
-        }
-    )
-
-
-def values(series: Any) -> list[Any]:
-    return [None if value is pd.NA else value for value in series.tolist()]
-
 
 # ---- making
 
@@ -370,9 +348,9 @@ def test_the_callers_decimal_context_does_not_matter() -> None:
 
 def test_endless_exponents_are_refused_at_once() -> None:
     for text, error in (("1E-999999999", ValueError), ("-3E+999999999", OverflowError)):
-        for values in ([D(text)], [D(1), D(text), None], [D(text), "1"]):
+        for given in ([D(text)], [D(1), D(text), None], [D(text), "1"]):
             with pytest.raises(error, match=re.escape(text)):
-                pd.array(values, dtype="decimal")
+                pd.array(given, dtype="decimal")
         column = pd.Series(["-1", "0", "2"], dtype="decimal")
         beyond = D(text) > 1
         assert (column > D(text)).tolist() == [D(one) > D(text) for one in ("-1", "0", "2")]

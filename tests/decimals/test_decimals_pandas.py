@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from small_columns import LARGEST, D, column, values
 
 from fundlab.decimals import DecimalDtype, rolling
 from fundlab.decimals.gaps import GapWarning
 from fundlab.decimals.groups import PANDAS
-
-D = Decimal
-LARGEST = "99999999999999999999.999999999999999999"
-
-
-def column(*values: Any, name: str = "x") -> pd.Series:
-    return pd.Series(values, dtype="decimal", name=name)
-
-
-@pytest.fixture
-def frame() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "k": list("aabbab"),
-            "x": column("1442725.09", "0.15", "-1.5", None, "0.0000001", "3"),
-            "n": range(6),
-        }
-    )
-
-
-def values(series: Any) -> list[Any]:
-    return [None if value is pd.NA else value for value in series.tolist()]
-
 
 # ---- everyday
 
