@@ -229,11 +229,6 @@ def test_end_users_transfer_after_their_approval(
     assert all("account_id" in row for row in own)
 
 
-def test_weekends_are_quiet_and_month_ends_busy(history: list[dict[str, Any]]) -> None:
-    days = Counter(Instant.parse(row["created_at"]).weekday() for row in history)
-    assert max(days[5], days[6]) < 0.5 * min(days[day] for day in range(5))
-
-
 def test_every_profile_ends_with_usd_to_try_withdrawals(seeded: Sandbox, reader: Caller) -> None:
     for profile_id in seeded.profile_ids:
         assert Decimal(reader.balance(profile_id)["available"]) >= 250_000
