@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from importlib.resources import files
-from inspect import cleandoc
+from inspect import cleandoc, isfunction
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -35,14 +35,13 @@ STATE_PATH: Final = f"{CONTROL_PREFIX}/state"
 SQLITE_MEDIA_TYPE: Final = "application/vnd.sqlite3"
 MAX_CONTROL_BODY_BYTES: Final = 16 * 1024 * 1024
 MAX_STATE_BYTES: Final = 4 * 1024**3
-ACTIONS: Final = (
-    "advance", "shift_access", "revoke_tokens", "add_credential", "rotate_secret",
-    "add_signing_key", "require_signing", "add_destination_address", "add_identity", "add_event",
-    "crypto_deposit", "set_trading", "deprecate_instructions", "remove_transfer", "add_fault",
-    "remove_fault", "clear_faults", "clear_requests", "deposit", "finish_transfer", "reset",
-    "configure", "checkpoint", "restore", "bank_statement",
-)  # fmt: skip
 VIEWS: Final = ("clock", "credentials", "ledger", "faults", "requests", "overview", "behaviour")
+ACTIONS: Final = tuple(
+    name
+    for name, value in vars(Control).items()
+    if isfunction(value) and name[0] != "_" and name not in (*VIEWS, "save", "load")
+)
+"""Every other public method: what the operator can do is told once."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
