@@ -37,6 +37,7 @@ from fundlab.decimals.scalars import (
     ExactDecimal,
     format_one,
     from_scalar,
+    in_format,
     is_missing,
     is_number,
     parse_one,
@@ -504,7 +505,7 @@ class DecimalArray(ExtensionArray):
         shown: Any = pd.get_option("display.float_format") if boxed else None
         precision: Any = pd.get_option("display.precision") if boxed else 6
         if shown is None and precision != 6:  # as pandas has it if nobody asks
-            shown = f"{{:.{precision}f}}".format
+            shown = in_format(f".{precision}f")
         if shown is None:
             return str
         return lambda value: shown(value) if isinstance(value, Decimal) else str(value)

@@ -30,7 +30,7 @@ from fundlab.decimals.array import DecimalArray, DecimalDtype
 from fundlab.decimals.convert import FLOAT_HINT
 from fundlab.decimals.groups import PANDAS
 from fundlab.decimals.int128 import LIMIT, ONE
-from fundlab.decimals.scalars import is_missing, to_scalar
+from fundlab.decimals.scalars import in_format, is_missing, to_scalar
 
 EXCEL_DIGITS = 15  # significant ones, of a number in a cell
 
@@ -459,7 +459,7 @@ def _as_asked(float_format: Any, decimal: str) -> Callable[[Any], str]:
                 f"float_format={float_format!r}: decimal columns take '%.2f' and the like, or a "
                 "function of a Decimal"
             )
-        shown = f"{{:.{places[1]}f}}".format
+        shown = in_format(f".{places[1]}f")
     return lambda value: shown(value).replace(".", decimal)
 
 
@@ -471,12 +471,12 @@ def styled(pandas_own: Function, formatter: Any = None, **kwargs: Any) -> Any:
     if formatter is not None or (precision is None and thousands is None and decimal == "."):
         return pandas_shown
     spec = ("," if thousands is not None else "") + ("f" if precision is None else f".{precision}f")
-    marks = {",": thousands, ".": decimal}
+    marks, text = {",": thousands, ".": decimal}, in_format(spec)
 
     def shown(value: Any) -> Any:
         if not isinstance(value, Decimal):
             return pandas_shown(value)
-        return "".join(marks.get(mark, mark) for mark in format(value, spec))
+        return "".join(marks.get(mark, mark) for mark in text(value))
 
     return shown
 

@@ -13,6 +13,7 @@ from decimal import (
     InvalidOperation,
     Overflow,
     getcontext,
+    localcontext,
 )
 from fractions import Fraction
 from functools import wraps
@@ -32,6 +33,16 @@ _OR_REFUSE = Context(
 )  # fmt: skip
 
 _AMOUNT = re.compile(rf"[+-]?{AMOUNT_PARTS}")
+
+
+def in_format(spec: str) -> Callable[[Decimal], str]:
+    """What shows a Decimal by ``spec``, rounded half-even whatever the thread's context is."""
+
+    def shown(value: Decimal) -> str:
+        with localcontext(_WIDE):
+            return format(value, spec)
+
+    return shown
 
 
 def _operators(compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
