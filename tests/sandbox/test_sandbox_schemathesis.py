@@ -45,13 +45,14 @@ def explore(
 ) -> dict[str, Any]:
     """Run every phase with every check; the report, once nothing failed."""
     report = folder / "report.json"
+    caller.http.get(f"{sandbox.base_url}/openapi.json")  # made once: slower than its reader waits
     command = [
         sys.executable, "-m", "schemathesis.cli", "run", f"{sandbox.base_url}/openapi.json",
         "--checks", "all", "--phases", "examples,coverage,fuzzing,stateful",
         "--max-examples", str(examples), "--seed", str(seed), "--generation-database", "none",
         "--generation-allow-x00", "false",  # refused everywhere, as the hostile bodies show
         "--header", f"Authorization: Bearer {caller.token()}", "--no-color",
-        "--report", "json", "--report-json-path", str(report),
+        "--request-timeout", "60", "--report", "json", "--report-json-path", str(report),
     ]  # fmt: skip
     environment = {
         **os.environ,
