@@ -175,7 +175,7 @@ class Changed:
             sent = {name: value for name, value in row.items() if value is not None}
             for name in ("amount", "fee", "total"):
                 sent[name] = f"{sent[name]:f}"
-            for name in ("metadata", "auto_conversion"):
+            for name in sent.keys() & {"metadata", "auto_conversion"}:
                 sent[name] = json.loads(sent[name])
             at = str(Instant.from_ns(moment))
             later = str(Instant.from_ns(BEGIN + 10**17 + number))
