@@ -29,7 +29,7 @@ def test_the_card_in_a_terminal(bench: Any) -> None:
     assert lines[0].startswith(f"── SANDBOX · play money ── {bench.client.base_url} ─")
     assert lines[1] == "Withdraw 1,000.50 USD to Harbor Trading LLC"
     rows = {line.split("  ")[0]: " ".join(line.split("  ")[1:]).strip() for line in lines[3:14]}
-    assert rows["From"] == f"profile {bench.profile_id}"
+    assert rows["From"] == f"profile Treasury · {bench.profile_id}"  # by its name in the sample
     assert rows["To"] == "Harbor Trading LLC First Harbor Bank ••••6789"
     assert rows["Amount"] == "1,000.50 USD"
     assert rows["Fee"].split("  ")[0].startswith("25.00 USD")
