@@ -6,80 +6,26 @@ from __future__ import annotations
 import csv
 import io
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 from fundlab.bank.model import Entry, Page, file_text, joined
 from fundlab.base.errors import AnalysisError, shorten, with_likely
 from fundlab.base.exact import EXACT
 
-CSV_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "booked_on": (
-        "date", "booking date", "booked on", "posted", "posting date", "posted date",
-        "transaction date", "buchungstag", "buchungsdatum", "buchung", "datum", "date opération",
-        "date operation", "fecha", "data", "rentedatum", "transactiedatum", "date processed",
-        "created", "completed", "bokföringsdag", "bokføringsdato", "kirjauspäivä", "value date",
-        "started date", "completed date",
-    ),
-    "amount": (
-        "amount", "value", "betrag", "umsatz", "betrag (eur)", "betrag (€)", "bedrag",
-        "bedrag (eur)", "importe", "importo", "montant", "kwota", "belopp", "beløp", "net",
-    ),
-    "credit": (
-        "credit", "paid in", "money in", "deposit", "deposits", "credit amount", "haben", "crédit",
-        "gutschrift", "abono",
-    ),
-    "debit": (
-        "debit", "paid out", "money out", "withdrawal", "withdrawals", "debit amount", "soll",
-        "débit", "belastung", "cargo",
-    ),
-    "direction": (
-        "direction", "d/c", "c/d", "dr/cr", "cr/dr", "dc", "debit/credit", "credit/debit",
-        "debit or credit", "soll/haben", "s/h", "af bij", "af/bij", "sign", "+/-",
-        "credit debit indicator", "transaction type", "type",
-    ),
-    "asset": ("currency", "asset", "ccy", "währung", "waehrung", "devise", "moneda", "munt",
-              "waluta"),
-    "bank_ref": (
-        "reference", "bank reference", "transaction id", "id", "ref", "référence", "referencia",
-        "referenz", "transactiereferentie",
-    ),
-    "memo": (
-        "memo", "description", "details", "narrative", "text", "payee", "verwendungszweck",
-        "buchungstext", "libellé", "concepto", "omschrijving", "mededelingen",
-    ),
-    "valued_on": ("value date", "valued on", "valuta", "wertstellung", "valutadatum",
-                  "date valeur"),
-    "balance": ("balance", "running balance", "running bal.", "balance after", "saldo na trn",
-                "saldo", "kontostand", "solde", "saldo na mutatie"),
-    "counterparty": ("counterparty", "payee", "beneficiary", "empfänger", "auftraggeber/empfänger",
-                     "beguenstigter/zahlungspflichtiger", "naam / omschrijving",
-                     "naam tegenpartij"),
-    "own_ref": ("customer reference", "own reference", "kundenreferenz",
-                "kundenreferenz (end-to-end)"),
-    "charges": ("charges",),
-    "account": ("account", "account number", "iban", "auftragskonto", "rekening", "iban/bban"),
-    "status": ("status", "state", "info", "buchungsstatus", "transaction status"),
-}  # fmt: skip
+_KNOWN: Final = tomllib.loads((Path(__file__).parent / "words.toml").read_text("utf-8"))
+CSV_COLUMNS: Final[Mapping[str, list[str]]] = _KNOWN["columns"]
 """What a column can be, and the names it is known by."""
-WORDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "in": ("c", "cr", "cred", "crdt", "credit", "deposit", "in", "incoming", "inflow", "received",
-           "haben", "h", "gutschrift", "bij", "+", "plus", "crédit", "abono"),
-    "out": ("d", "dr", "db", "deb", "dbit", "debit", "withdrawal", "withdraw", "out", "outgoing",
-            "outflow", "sent", "soll", "s", "lastschrift", "af", "-", "minus", "débit", "cargo"),
-}  # fmt: skip
+WORDS: Final[Mapping[str, list[str]]] = _KNOWN["direction"]
 """Which way the money went, in a column of words."""
-STATUS: Final[Mapping[str, tuple[str, ...]]] = {
-    "booked": ("booked", "posted", "cleared", "settled", "complete", "completed", "success", "sent",
-               "gebucht", "umsatz gebucht", "geboekt", "comptabilisé"),
-    "pending": ("pending", "processing", "scheduled", "reserved", "declined", "failed", "reverted",
-                "cancelled", "canceled", "vorgemerkt", "umsatz vorgemerkt", "in behandeling"),
-}  # fmt: skip
+STATUS: Final[Mapping[str, list[str]]] = _KNOWN["status"]
 """Whether a line is booked; another one is none, as it may never be."""
 _MONEY: Final = ("amount", "credit", "debit", "balance", "charges")
 _MOST_PREAMBLE: Final = 40

@@ -163,7 +163,7 @@ def match(
     transfers or one transfer for several entries: ``total_of_day``, of all of a day, or of its
     type, account, profile or counterparty; ``run_of_day``, of some that settled one after the
     other; ``sum_of_day``, of any of a day; ``sum``, of any. ``many``: several for several, all of
-    one counterparty or up to three for three. ``fee``: as the first steps, less one of the ``fees``
+    one counterparty. ``fee``: as the first steps, less one of the ``fees``
     that the bank is known to keep back. ``rule``: same amount, by one
     of ``rules`` (of a bank's profile: ``statements.rules``); ``tolerance``: within its amount,
     where only one pair is. ``other_amount``: named by reference, the same way, within 1%. An amount

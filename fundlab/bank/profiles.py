@@ -35,15 +35,12 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from decimal import Decimal
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from fundlab.bank import csv_file
 from fundlab.bank.model import FIAT, Rule, check_window, file_text, given_amount, words
 from fundlab.base.errors import AnalysisError, with_likely
-from fundlab.base.exact import EXACT
 
 SHIPPED: Final = Path(__file__).parent / "banks"
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
@@ -242,10 +239,6 @@ def _fields(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tu
     money = [n for n in money if any(re.search(r"[.,]\d\d\D*$", c) for c in columns[n])] or money
     if money:
         yield "amount", header[money[0]]
-    for n in money[1:]:
-        if _runs(columns[money[0]], columns[n]):
-            yield "balance", header[n]
-            break
     texts = [n for n in range(len(header)) if n not in (*days, *money) and any(columns[n])]
     few = [n for n in texts if len(rows) > 2 and len({*columns[n]}) == 2]
     if few and not any("-" in cell or "(" in cell for cell in columns[money[0]] if money):
@@ -253,15 +246,3 @@ def _fields(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tu
         texts.remove(few[0])
     if texts:
         yield "memo", header[max(texts, key=lambda n: sum(map(len, columns[n])))]
-
-
-def _runs(amounts: Sequence[str], balances: Sequence[str]) -> bool:
-    """Whether ``balances`` go by ``amounts``, in either direction."""
-    found = [
-        (Decimal(re.sub(r"[^\d-]", "", a) or 0), Decimal(re.sub(r"[^\d-]", "", b) or 0))
-        for a, b in zip(amounts, balances, strict=True)
-    ]
-    return len(found) > 1 and any(
-        all(EXACT.add(before[1], after[0]) == after[1] for before, after in pairwise(order))
-        for order in (found, found[::-1])
-    )

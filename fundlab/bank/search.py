@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, islice
+from itertools import islice
 from typing import Any, Final
 
 from fundlab.bank.blocks import blocks
@@ -37,7 +37,6 @@ _FEW: Final = 20
 _ALIKE: Final = 100
 """By one part in so many another amount may differ and still be the same payment."""
 _MOST_EDGES: Final = 50_000
-_MANY: Final = 12
 
 
 @dataclass(eq=False, slots=True)
@@ -107,8 +106,6 @@ class Search:
         self.window = window
         self.open = set(self.items)
         self.held: dict[int, str] = {}
-        # Of what is held those with no possible counterpart of their own amount.
-        self.in_sums_only: set[int] = set()
         self.groups: dict[Group, None] = {}
         # Of what is left over of a block the block, and so each of its members.
         self.block_of: dict[int, Group] = {}
@@ -226,7 +223,7 @@ class Search:
         What may be a part of something larger is held back."""
         parts = self._parts_of_others() | self._spoken_for() if how == "amount" else set()
         others: dict[tuple[str, int], list[Item]] = defaultdict(list)
-        for item in (self.items[number] for number in sorted(self.in_sums_only | parts)):
+        for item in (self.items[number] for number in sorted(self.held.keys() | parts)):
             for total in item.totals(less):
                 others[item.asset, total].append(item)
         for key, entries, transfers in [*self._of_one_amount(less)]:
@@ -479,11 +476,9 @@ class Search:
                             yield edge
 
     def by_many(self) -> Iterator[Edge]:
-        """Several entries for several transfers: all of one name at a time, or a few of a few."""
+        """Several entries for several transfers: all of one name at a time."""
         named: dict[tuple[str, bool, str], list[Item]] = defaultdict(list)
-        kinds: dict[tuple[str, bool], list[Item]] = defaultdict(list)
         for item in (*self.left(entries=True), *self.left(entries=False)):
-            kinds[item.kind].append(item)
             for name in item.names:
                 named[*item.kind, name].append(item)
         found: set[Edge] = set()
@@ -493,10 +488,6 @@ class Search:
                 several = all(sum((n >= 0) == side for n in members) > 1 for side in (True, False))
                 if several and self._balanced(members) and self._all_near(members):
                     found.add(members)
-        for items in kinds.values():
-            for cluster in self._clusters(items):
-                self.tries += 1
-                found |= self._few_for_few(cluster)
         yield from sorted(found, key=sorted)
 
     def _clusters(self, items: Sequence[Item]) -> Iterator[list[Item]]:
@@ -511,45 +502,6 @@ class Search:
             end = max(end, item.last) if len(cluster) > 1 else item.last
         if cluster:
             yield cluster
-
-    def _few_for_few(self, items: Sequence[Item]) -> set[Edge]:
-        sides = [
-            [item for item in items if (item.number >= 0) == of_bank] for of_bank in (True, False)
-        ]
-        if not all(1 < len(side) <= _MANY for side in sides):
-            return set()
-        sums: list[dict[int, list[tuple[int, ...]]]] = []
-        for side in sides:
-            by_total: dict[int, list[tuple[int, ...]]] = defaultdict(list)
-            for size in (2, 3):
-                for several in combinations(side, size):
-                    total = sum(item.gross for item in several)
-                    by_total[total].append(tuple(item.number for item in several))
-            sums.append(by_total)
-        found: set[Edge] = set()
-        made = [sorted(total for total, several in side.items() for _ in several) for side in sums]
-        for total, entries in sums[0].items():
-            for some in entries:
-                for others in sums[1].get(total, ()):
-                    members = (*some, *others)
-                    if self._all_near(members) and self._is_smallest(some, others):
-                        edge = frozenset(members)
-                        found.add(edge)
-                        alike = count_alike(made[0], total) * count_alike(made[1], total)
-                        self.chance[edge] = by_chance(alike, total, self.amounts_of(members))
-        return found
-
-    def _is_smallest(self, some: Sequence[int], others: Sequence[int]) -> bool:
-        """Whether no part of the group would balance by itself."""
-        parts = [
-            {
-                sum(self.amounts_of(part))
-                for size in range(1, len(side))
-                for part in combinations(side, size)
-            }
-            for side in (some, others)
-        ]
-        return parts[0].isdisjoint(parts[1])
 
     def _all_near(self, members: Collection[int]) -> bool:
         items = [self.items[number] for number in members]
@@ -610,8 +562,6 @@ class Search:
 
     def _ask(self, how: str, component: list[Edge], why: str = "several answers") -> None:
         self.questions.append((how, component))
-        pairs = (edge for edge in component if len(edge) == 2)
-        self.in_sums_only |= frozenset().union(*component) - frozenset().union(*pairs)
         self._hold(frozenset().union(*component), why)
 
     def _hold(self, members: Iterable[int], why: str) -> None:

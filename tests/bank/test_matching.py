@@ -151,12 +151,13 @@ def transfer(id: str, amount: int, day: int = 0, **more: str) -> Paid:
             [transfer("t", 10), transfer("u", 20, 1), transfer("v", 20, -1)],
             set(),
         ),
-        # Two lines for two transfers of other amounts.
+        # Two lines for two transfers of other amounts, of one counterparty.
         (
-            [entry("b", 40), entry("c", 60)],
-            [transfer("t", 30), transfer("u", 70)],
+            [entry("b", 40, 0, "acme"), entry("c", 60, 0, "acme")],
+            [transfer("t", 30, name="acme"), transfer("u", 70, name="acme")],
             {("many", "bctu")},
         ),
+        ([entry("b", 40), entry("c", 60)], [transfer("t", 30), transfer("u", 70)], set()),
         # Another amount, but named, and nearly the same.
         ([entry("b", 1001, 9, "REF-100001")], [transfer("t", 1000, ref="REF-100001")],
          {("other_amount", "bt")}),
@@ -214,6 +215,16 @@ def test_what_a_question_holds_back_is_one_more_that_is_alike() -> None:
     assert groups_of(result) == {("amount", frozenset("cuw"))}
     assert result.groups["open_transfers"].tolist() == [1]
     assert {*result.open["item_id"].dropna()} == {"b", "t", "v"}
+
+
+def test_a_pair_that_a_question_holds_back_is_one_more_that_is_alike() -> None:
+    """b is of t, or with c and d of u; so e may be of t, too, and not of w alone."""
+    names = [entry(n, a, 0, "acme") for n, a in (("b", 40), ("c", 34), ("d", 36))]
+    transfers = [transfer("t", 40, name="acme"), transfer("u", 110, name="acme"),
+                 transfer("w", 40, name="globex")]  # fmt: skip
+    result = bank.match(paid(transfers), booked([*names, entry("e", 40)]))
+    assert groups_of(result) == {("amount", frozenset("etw"))}
+    assert result.groups["open_transfers"].tolist() == [1]
 
 
 def test_what_is_left_of_a_block_may_have_a_weaker_match() -> None:
