@@ -3,7 +3,8 @@
 A keyword beats ``FUNDLAB_…`` in the environment, which beats the profile's table in ``config.toml``
 of the user's configuration folder. Secrets are wrapped: no repr, ``vars``, pickle or copy has them.
 Until it is checked, every value is, and no message quotes one, but for numbers: it may be a secret
-in a wrong place.
+in a wrong place. (pydantic-settings quotes them, and to import it takes an eighth of what importing
+the client does: 540 ms of processor time for 479.)
 """
 
 from __future__ import annotations
