@@ -411,7 +411,7 @@ def _per_bank(
     known = pages[pages["opening"].notna()]
     if known.empty:
         raise AnalysisError(
-            "the statements declare no opening balance; read them with opening=, the balance "
+            "the statements declare no opening balance; give opening= or --opening, the balance "
             "before the first"
         )
     start = known.iloc[0]
