@@ -59,7 +59,17 @@ from fundlab.base import errors, pandas_hook
 
 if TYPE_CHECKING:
     from fundlab import bank, charts, decimals, exports, models, sandbox
-    from fundlab.analysis import balances, books, checks, events, fees, flows, reconcile, value
+    from fundlab.analysis import (
+        balances,
+        books,
+        checks,
+        events,
+        fees,
+        flows,
+        flux,
+        reconcile,
+        value,
+    )
     from fundlab.analysis.sql import sql
     from fundlab.client.client import Client, connect
     from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
@@ -119,6 +129,7 @@ _HOME: Final[dict[str, str]] = {
     "fees": "fundlab.analysis.fees",
     "find_deposits": "fundlab.payments.actions",
     "flows": "fundlab.analysis.flows",
+    "flux": "fundlab.analysis.flux",
     "journal": "fundlab.payments.journal_files",
     "load_addresses": "fundlab.sync.loaders",
     "load_balances": "fundlab.sync.loaders",
@@ -173,6 +184,7 @@ __all__ = [
     "fees",
     "find_deposits",
     "flows",
+    "flux",
     "journal",
     "load_addresses",
     "load_balances",

@@ -23,7 +23,7 @@ from transfer_examples import (
     table,
 )  # fmt: skip
 
-from fundlab.analysis import balances, checks, fees, flows, reconcile, value
+from fundlab.analysis import balances, checks, fees, flows, flux, reconcile, value
 from fundlab.base.errors import AnalysisError
 
 ROWS = make_rows(150, profiles=4)
@@ -50,6 +50,7 @@ ANALYSES: dict[str, Callable[[Any], Any]] = {
     "ageing": lambda rows: flows.ageing(rows, "2026-12-31"),
     "internal_pairs": flows.internal_pairs,
     "settlement_time": flows.settlement_time,
+    "flux": lambda rows: flux.explain(rows, table([])),
     "value": lambda rows: value.totals(value.of(rows, prices=PRICES), "asset", freq="MS"),
 }
 every = pytest.mark.parametrize("name", ANALYSES)

@@ -1,0 +1,250 @@
+"""What changed between two periods, and which transfers made it: by number, mix, average, price."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+import narwhals as nw
+import pyarrow as pa
+
+from fundlab.analysis.counting import ZERO, completed, transfer_columns
+from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError, shorten
+from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
+from fundlab.transfers import Rows, change, moved_asset
+
+__all__ = ["explain"]
+
+Segment = tuple[str, ...]
+"""Asset, direction, and what the periods are taken apart by."""
+
+MOST: Final = 20
+"""Transfers that one driver names at most."""
+_CENT: Final = 10**16
+_NUMBERS: Final = ("before", "after", "difference", "explained")
+
+
+class _Sums(NamedTuple):
+    """Of a segment, in units of 10^-18: what ``moved`` is worth, at one price the quantity."""
+
+    number: int
+    moved: int
+    quantity: int
+
+
+def explain(
+    before: FrameT,
+    after: object,
+    by: str | Sequence[str] = "type",
+    value: str | None = None,
+    materiality: str | Decimal = "0.05",
+) -> FrameT:
+    """``asset``, ``direction``, the columns ``by``, ``driver``, ``before``, ``after``,
+    ``difference``, ``explained`` (decimals, a debit less than nothing), ``transfers`` (ids), by
+    asset, the largest first: what completed transfers moved in two periods, split so that the
+    differences add up to the last digit. They have as many decimals as the amounts.
+
+    Of the transfers of an asset and direction, ``count`` is what their number changed at the mix
+    and averages before, ``mix`` what their distribution over ``by`` changed at those averages (all
+    of a kind that is new), ``average`` the rest. With ``value``, a column of values in one
+    currency that :func:`fundlab.value.of` gave (such as ``total_value``), all assets are taken
+    together, and ``price`` is what their prices changed.
+
+    ``before`` and ``after`` are all of that kind in each period. A driver of at least the share
+    ``materiality`` of the larger period names transfers, those that make most of it first, until
+    less than that is left or there are 20; ``explained`` is what they make. For an average these
+    are transfers far from the average of the other period; for count and mix each has its part by
+    its size. Raises :class:`AnalysisError` for missing columns and invalid rows.
+
+    >>> first, second = transfers.head(3), transfers.head(2).assign(id=["u1", "u2"])
+    >>> grown = second.assign(total=pd.array(["1500", "225"], dtype="decimal"))
+    >>> found = fl.flux.explain(first, grown)
+    >>> found[["type", "driver", "before", "after", "difference", "transfers"]]
+                          type   driver  before  after  difference transfers
+    0             WIRE_DEPOSIT  average    1000   1500         500        u1
+    1          WIRE_WITHDRAWAL    count    -225   -225       112.5        t2
+    2          WIRE_WITHDRAWAL      mix    -225   -225      -112.5        u2
+    3  INTERNAL_TRANSFER_DEBIT    count     -60      0          30      <NA>
+    4  INTERNAL_TRANSFER_DEBIT      mix     -60      0          30      <NA>
+    """
+    keys = ["asset", "direction", *([by] if isinstance(by, str) else by)]
+    keys = [*dict.fromkeys(keys)]
+    share = _share(materiality)
+    with Workbench(before) as bench:
+        sides = [_moves(bench, rows, keys, value) for rows in (before, after)]
+        found = [_sums(bench, rows, keys) for rows in sides]
+
+        def whole(segment: Segment) -> Segment:
+            """What its mix is of, and its amounts may be added up with."""
+            return segment[1:2] if value else segment[:2]
+
+        nothing = _Sums(0, 0, 0)
+        numbers: dict[Segment, list[int]] = defaultdict(lambda: [0, 0])
+        sizes: dict[Segment, list[int]] = defaultdict(lambda: [0, 0])
+        steps: dict[Segment, int] = defaultdict(lambda: _CENT)
+        for side, sums in enumerate(found):
+            for segment, one in sums.items():
+                numbers[whole(segment)][side] += one.number
+                sizes[whole(segment)[:-1]][side] += abs(one.moved)
+                while one.moved % steps[whole(segment)[:-1]]:
+                    steps[whole(segment)[:-1]] //= 10
+        drivers = [
+            (segment, driver, was, now, difference)
+            for segment in {**found[0], **found[1]}
+            for was, now in [[sums.get(segment, nothing) for sums in found]]
+            for step in [steps[whole(segment)[:-1]]]
+            for driver, difference in _drivers(was, now, numbers[whole(segment)], step).items()
+            if difference
+        ]
+        drivers.sort(key=lambda one: (whole(one[0])[:-1], -abs(one[4]), one[:2]))
+        limits = {unit: share * max(size) for unit, size in sizes.items()}
+        material = [one for one in drivers if abs(one[4]) >= limits[whole(one[0])[:-1]]]
+        segments = {one[0] for one in material}
+        ends = [_extremes(bench, rows, keys, segments) for rows in sides]
+        rows = []
+        for segment, driver, was, now, difference in drivers:
+            makers: tuple[list[str], Fraction] = [], Fraction(0)
+            if segment in segments:
+                limit = limits[whole(segment)[:-1]]
+                rows_of = [end.get(segment, []) for end in ends]
+                makers = _makers(driver, was, now, difference, rows_of, limit)
+            made = _nearest(makers[1], steps[whole(segment)[:-1]])
+            amounts = (was.moved, now.moved, difference, made)
+            rows.append([*segment, driver, *map(_amount, amounts), " ".join(makers[0]) or None])
+        types = dict.fromkeys((*keys, "driver"), TEXT_TYPE)
+        types |= {**dict.fromkeys(_NUMBERS, AMOUNT_TYPE), "transfers": TEXT_TYPE}
+        columns = zip(*rows, strict=True) if rows else [[] for _ in types]
+        arrays = [pa.array(c, kind) for c, kind in zip(columns, types.values(), strict=True)]
+        return bench.give(pa.table(arrays, names=list(types)), pa.schema([*types.items()]))
+
+
+def _share(materiality: str | Decimal) -> Fraction:
+    try:
+        share = Fraction(Decimal(materiality)) if isinstance(materiality, str | Decimal) else None
+    except (InvalidOperation, ValueError, OverflowError):
+        share = None
+    if share is None or not 0 < share <= 1:
+        raise AnalysisError(f"materiality={shorten(materiality)}: give a share such as '0.05'")
+    return share
+
+
+def _moves(bench: Workbench[Any], rows: object, keys: Sequence[str], value: str | None) -> Rows:
+    """The completed rows: ``quantity``, their signed change, and ``moved``, that or its value."""
+    extra = dict.fromkeys(keys, TEXT) | ({value: MONEY} if value else {})
+    want = transfer_columns("created_at", **extra)
+    needed = ("id", "total", "created_at", *([value] if value else []))
+    found = completed(bench, rows, want, *needed).with_columns(asset=moved_asset())
+    signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col(value or "total"))
+    return found.with_columns(
+        *(nw.coalesce(nw.col(name), nw.lit("")) for name in keys),
+        quantity=change(),
+        moved=signed.otherwise(ZERO - nw.col(value or "total")),
+    )
+
+
+def _sums(bench: Workbench[Any], rows: Rows, keys: Sequence[str]) -> dict[Segment, _Sums]:
+    sums = rows.group_by(*keys).agg(
+        count=nw.len().cast(nw.Int64),
+        moved=nw.col("moved").sum(),
+        quantity=nw.col("quantity").sum(),
+    )
+    return {
+        tuple(row[name] for name in keys): _Sums(
+            row["count"], _units(row["moved"]), _units(row["quantity"])
+        )
+        for row in bench.collect(sums).to_pylist()
+    }
+
+
+def _drivers(was: _Sums, now: _Sums, numbers: Sequence[int], step: int) -> dict[str, int]:
+    """The parts of what ``now`` is more than ``was``, of ``numbers`` of transfers in all, in
+    multiples of ``step``; they add up exactly, whatever was rounded."""
+    number, number_now = numbers
+    at_old_prices = now.moved
+    if was.quantity and now.number:
+        at_old_prices = _nearest(Fraction(now.quantity * was.moved, was.quantity), step)
+    price = {"price": now.moved - at_old_prices}
+    if not was.number:
+        return {"mix" if number else "count": at_old_prices}
+    count = _nearest(Fraction(was.moved * (number_now - number), number), step)
+    at_old_average = _nearest(Fraction(now.number * was.moved, was.number), step)
+    mix = at_old_average - was.moved - count
+    return {"count": count, "mix": mix, "average": at_old_prices - at_old_average, **price}
+
+
+def _extremes(
+    bench: Workbench[Any], rows: Rows, keys: Sequence[str], segments: Collection[Segment]
+) -> dict[Segment, list[tuple[str, int, int]]]:
+    """Id, moved and quantity of the largest and the smallest transfers of each of ``segments``."""
+    columns = zip(*segments, strict=True) if segments else [[] for _ in keys]
+    arrays = [pa.array(column, TEXT_TYPE) for column in columns]
+    chosen = rows.join(bench.constant(pa.table(arrays, names=keys)), on=list(keys), how="inner")
+    one = nw.col("one").cum_sum()
+    ranked = chosen.with_columns(one=nw.lit(1), less=ZERO - nw.col("moved")).with_columns(
+        up=one.over(*keys, order_by=["moved", "id"]), down=one.over(*keys, order_by=["less", "id"])
+    )
+    ends = ranked.filter((nw.col("up") <= MOST) | (nw.col("down") <= MOST))
+    found: dict[Segment, list[tuple[str, int, int]]] = defaultdict(list)
+    for row in bench.collect(ends.select(*keys, "id", "moved", "quantity")).to_pylist():
+        amounts = _units(row["moved"]), _units(row["quantity"])
+        found[tuple(row[name] for name in keys)].append((row["id"], *amounts))
+    return found
+
+
+def _makers(
+    driver: str,
+    was: _Sums,
+    now: _Sums,
+    difference: int,
+    ends: Sequence[list[tuple[str, int, int]]],
+    limit: Fraction,
+) -> tuple[list[str], Fraction]:
+    """The transfers that make most of ``difference``, until less than ``limit`` is left of it, and
+    how much they make: those of one period, whichever takes fewer of them."""
+    before, after = ends
+    price = Fraction(was.moved, was.quantity) if was.quantity else Fraction(1)
+    ways: list[list[tuple[Fraction, str]]] = []
+    if driver == "price":
+        ways = [[(moved - quantity * price, id_) for id_, moved, quantity in after]]
+    elif driver == "average":
+        old, new = Fraction(was.moved, was.number), now.quantity * price / now.number
+        ratio = Fraction(now.number, was.number)
+        ways = [
+            [(quantity * price - old, id_) for id_, _, quantity in after],
+            [(ratio * (new - moved), id_) for id_, moved, _ in before],
+        ]
+    else:
+        more = (difference > 0) == ((was.moved or now.moved) > 0)
+        side, whole = (after, now.moved) if more else (before, was.moved)
+        side, whole = (side, whole) if whole else (before or after, was.moved or now.moved)
+        ways = [[(Fraction(difference * moved, whole), id_) for id_, moved, _ in side]]
+    sign, best = (1 if difference > 0 else -1), None
+    for way in ways:
+        named: list[str] = []
+        made = Fraction(0)
+        for part, id_ in sorted(way, key=lambda one: (-sign * one[0], one[1]))[:MOST]:
+            if sign * part <= 0 or abs(difference - made) < limit:
+                break
+            named, made = [*named, id_], made + part
+        left = abs(difference - made)
+        rank = (left >= limit, len(named) if left < limit else left)
+        if best is None or rank < best[0]:
+            best = rank, named, made
+    return ([], Fraction(0)) if best is None else best[1:]
+
+
+def _nearest(amount: Fraction, step: int) -> int:
+    return round(amount / step) * step
+
+
+def _units(amount: Decimal) -> int:
+    return int(amount.scaleb(MAX_FRACTION_DIGITS, EXACT))
+
+
+def _amount(units: int) -> Decimal:
+    return Decimal(units).scaleb(-MAX_FRACTION_DIGITS, EXACT)

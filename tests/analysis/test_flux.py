@@ -1,0 +1,188 @@
+"""What changed between two periods adds up to the last digit and names who made it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from decimal import Context, Decimal
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from transfer_examples import ALL_COLUMNS, KINDS, MONEY, Row, exact_sum, make_rows, records, table
+
+import fundlab as fl
+from fundlab.base.errors import AnalysisError
+
+EXACT = Context(prec=200)
+DECIMALS = {"USD": 6, "USDC": 6, "ETH": 8, "BTC": 8}
+"""Of the amounts of each asset; some USDC became USD."""
+
+
+def signed(row: Row, name: str = "total") -> Decimal:
+    return row[name] if row["direction"] == "CREDIT" else row[name].copy_negate()
+
+
+def done(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["status"] == "COMPLETED"]
+
+
+def pair(random: Random) -> tuple[list[Row], list[Row]]:
+    return tuple(
+        make_rows(random.randrange(20, 150), random.randrange(10**9), random.randrange(1, 6))
+        for _ in range(2)
+    )  # type: ignore[return-value]
+
+
+def by_textbook(before: list[Row], after: list[Row]) -> dict[tuple[str, ...], Fraction]:
+    """Asset, direction, driver: number times average, shares times averages, averages."""
+    found: dict[tuple[str, ...], Fraction] = defaultdict(Fraction)
+    groups = {(row["balance_asset"] or row["asset"], row["direction"]) for row in before + after}
+    for group in groups:
+        sides = [
+            [
+                row
+                for row in rows
+                if (row["balance_asset"] or row["asset"], row["direction"]) == group
+            ]
+            for rows in (before, after)
+        ]
+        kinds = {row["type"] for rows in sides for row in rows}
+        n0, n1 = map(len, sides)
+        if not n0:
+            found[*group, "count"] = sum((Fraction(signed(row)) for row in sides[1]), Fraction(0))
+            continue
+        every = sum((Fraction(signed(row)) for row in sides[0]), Fraction(0))
+        found[*group, "count"] = (n1 - n0) * every / n0
+        for kind in kinds:
+            old, new = (
+                [Fraction(signed(row)) for row in rows if row["type"] == kind] for rows in sides
+            )
+            if not old:
+                found[*group, "mix"] += sum(new)
+                continue
+            average = sum(old) / len(old)
+            found[*group, "mix"] += (
+                n1 * average * ((Fraction(len(new), n1) if n1 else 0) - Fraction(len(old), n0))
+            )
+            if new:
+                found[*group, "average"] += len(new) * (sum(new) / len(new) - average)
+    return found
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.thorough)])
+def test_drivers_add_up_exactly_are_the_textbooks_and_name_what_was_planted(
+    count: int, seed: int, figure: Callable[[str], None]
+) -> None:
+    planted: dict[str, int] = defaultdict(int)
+    for number in range(count):
+        random = Random(f"{seed} {number}")
+        before, after = pair(random)
+        asset = random.choice(["USD", "ETH"])
+        huge = make_rows(10, 1, 1)[0] | {
+            "asset": asset, "balance_asset": None, "direction": "CREDIT", "status": "COMPLETED",
+            "type": "WIRE_DEPOSIT" if asset == "USD" else "CRYPTO_DEPOSIT", "group_id": None,
+            "fee": Decimal(0),
+        }  # fmt: skip
+        how = random.choice(["one more", "one gone", "a new type"])
+        ids = {f"planted-{place}" for place in range(3 if how == "a new type" else 1)}
+        for id_ in ids:
+            amount = Decimal(random.randrange(10**13, 10**14)).scaleb(-2)
+            row = huge | {"id": id_, "amount": amount, "total": amount}
+            row |= {"type": "RTP_DEPOSIT"} if how == "a new type" else {}
+            (before if how == "one gone" else after).append(row)
+        result = fl.flux.explain(table(before), table(after))
+        found = records(result)
+
+        sums: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
+        for side, rows in ((-1, done(before)), (1, done(after))):
+            for row in rows:
+                key = row["balance_asset"] or row["asset"], row["direction"]
+                sums[key].append(signed(row) if side > 0 else signed(row).copy_negate())
+        differences: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
+        drivers: dict[tuple[str, ...], Fraction] = defaultdict(Fraction)
+        for row in found:
+            differences[row["asset"], row["direction"]].append(row["difference"])
+            drivers[row["asset"], row["direction"], row["driver"]] += Fraction(row["difference"])
+        for group in {*sums, *differences}:
+            assert exact_sum(differences[group]) == exact_sum(sums[group]), (number, group)
+        kinds = Counter(
+            (row["asset"], row["direction"]) for row in found
+        )  # each is rounded to the decimals of its asset
+        for driver, amount in by_textbook(done(before), done(after)).items():
+            last = Fraction(1, 10 ** DECIMALS[driver[0]])
+            assert abs(drivers[driver] - amount) <= last * (kinds[driver[:2]] + 1), (number, driver)
+            found_one = Decimal(drivers[driver].numerator) / drivers[driver].denominator
+            assert found_one == found_one.quantize(Decimal(1).scaleb(-DECIMALS[driver[0]]))
+
+        named = {id_ for row in found for id_ in (row["transfers"] or "").split()}
+        assert ids <= named, (number, how)
+        planted[how] += 1
+        limits: dict[str, list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
+        for side, rows in enumerate((done(before), done(after))):
+            for row in rows:
+                limits[row["balance_asset"] or row["asset"]][side] += Fraction(row["total"])
+        for row in found:
+            limit = max(limits[row["asset"]]) / 20
+            left = abs(Fraction(row["difference"]) - Fraction(row["explained"]))
+            names = (row["transfers"] or "").split()
+            assert bool(names) <= (abs(row["difference"]) >= limit)
+            assert left < limit or len(names) <= 20
+    figure(f"{count} pairs of periods, {dict(planted)}: named each time")
+
+
+def test_prices_have_a_driver_of_their_own_in_one_currency(seed: int) -> None:
+    schema = ALL_COLUMNS.append(pa.field("total_value", MONEY))
+    for number in range(60):
+        random = Random(f"{seed} {number}")
+        before, after = pair(random)
+        cents = {asset: random.randrange(1, 10**6) for asset in ("USD", "USDC", "ETH", "BTC")}
+        moved = cents | {"ETH": cents["ETH"] * 2, "USD": cents["USD"]}
+        sides = []
+        for rows, prices in ((before, cents), (after, moved)):
+            for row in rows:
+                price = prices[row["balance_asset"] or row["asset"]]
+                value = EXACT.multiply(row["total"], Decimal(price).scaleb(-2))
+                row["total_value"] = value.quantize(Decimal("1E-18"), context=EXACT)
+            sides.append(pa.Table.from_pylist(rows, schema=schema))
+        found = records(fl.flux.explain(*sides, value="total_value"))
+        worth = [
+            exact_sum(signed(row, "total_value") for row in done(rows)) for rows in (before, after)
+        ]
+        total = EXACT.subtract(worth[1], worth[0])
+        assert exact_sum(row["difference"] for row in found) == total
+        for row in found:
+            if row["driver"] != "price":
+                continue
+            mine = [
+                signed(one) for one in done(after)
+                if (one["balance_asset"] or one["asset"], one["direction"], one["type"])
+                == (row["asset"], row["direction"], row["type"])
+            ]  # fmt: skip
+            doubled = exact_sum(mine) * Decimal(cents["ETH"]).scaleb(-2)
+            close = abs(Fraction(row["difference"]) - Fraction(doubled)) < Fraction(1, 10**9)
+            assert row["asset"] != "ETH" or close
+            assert row["asset"] == "ETH" or abs(row["difference"]) < Decimal("1E-9")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_kind_of_frame_and_no_rows_at_all(kind: str) -> None:
+    before, after = make_rows(60, 1, 3), make_rows(80, 2, 3)
+    expected = records(fl.flux.explain(KINDS["arrow"](before), KINDS["arrow"](after)))
+    found = fl.flux.explain(KINDS[kind](before), KINDS["arrow"](after))
+    assert type(found) is type(KINDS[kind](before))
+    assert records(found) == expected
+    assert {row["driver"] for row in expected} == {"count", "mix", "average"}
+    for rows in ([], before[:0]):
+        assert records(fl.flux.explain(KINDS[kind](rows), KINDS["arrow"]([]))) == []
+    alone = records(fl.flux.explain(KINDS[kind]([]), KINDS["arrow"](after), by=[]))
+    assert {row["driver"] for row in alone} == {"count"}
+
+
+@pytest.mark.parametrize("materiality", ["5 %", 0.05, "0", "1.5", None])
+def test_a_materiality_that_is_no_share_is_named(materiality: Any) -> None:
+    rows = KINDS["arrow"](make_rows(20, 1, 1))
+    with pytest.raises(AnalysisError, match=r"materiality=.*: give a share such as '0.05'"):
+        fl.flux.explain(rows, rows, materiality=materiality)
