@@ -23,8 +23,14 @@ _MARGINS: Final = (138.0, 52.0, 30.0, 8.0)
 
 
 @look.chart
-def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None) -> Figure:
-    """How each asset went from its opening to its closing balance.
+def waterfall(
+    movements: pd.DataFrame,
+    theme: Theme = LIGHT,
+    *,
+    asset: str | None = None,
+    words: str = "From opening to closing balance",
+) -> Figure:
+    """How each asset went from its opening to its closing balance, or what ``words`` say.
 
     ``movements`` has ``asset``, ``step`` (a name), ``kind`` (``balance`` or ``change``) and
     ``amount``, in order: the opening, the changes, the closing. The smallest of more than
@@ -54,7 +60,7 @@ def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | Non
         f"{compact(float(rows['amount'].iloc[-1]))}"
         for name, rows in look.by_asset(movements, asset).items()
     )
-    return look.described(figure, f"From opening to closing balance: {ends or 'no movements'}.")
+    return look.described(figure, f"{words}: {ends or 'no movements'}.")
 
 
 def _draw(axes: Panel, rows: pd.DataFrame, theme: Theme) -> None:

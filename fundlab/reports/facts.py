@@ -74,6 +74,8 @@ class Report(Shown):
     ``flows``, ``daily_flows``
         ``period``, ``asset``, ``inflow``, ``outflow``, ``net``: by ``freq``, and of the last days,
         transfers between own profiles left out.
+    ``flux``
+        as ``flux.explain``, against the period before, transfers between own profiles left out.
     ``exposure``, ``worth``
         what the closing balances are worth in dollars, as ``value.of`` gives it, and what came,
         went and was charged in the last thirteen months, as ``value.totals``: no part of the proof.

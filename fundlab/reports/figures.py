@@ -10,7 +10,7 @@ from typing import Any, Final
 import pandas as pd
 from duckdb import ColumnExpression, ConstantExpression
 
-from fundlab.analysis import balances, checks, fees, flows, reconcile, value
+from fundlab.analysis import balances, checks, fees, flows, flux, reconcile, value
 from fundlab.analysis.closing import BRIDGE, Restatement
 from fundlab.base.errors import AnalysisError, number_of
 from fundlab.base.exact import EXACT
@@ -252,6 +252,28 @@ def exposure(sides: pd.DataFrame, until: Relation, span: Span) -> pd.DataFrame:
     held = sides.loc[sides["closing"] != 0, [*KEYS, "closing"]].reset_index(drop=True)
     lately = Span(span.end - value.checked_age(value.MAX_AGE), span.end).of(until)
     return value.of(held, prices=lately, at=moment(span.end - 1))
+
+
+def changes_against(before: Relation, outer: Relation, *, known: bool) -> pd.DataFrame:
+    """``flux.explain`` of ``outer`` by type, none where no period before is ``known``."""
+    earlier, now = before.filter(f"NOT {INTERNAL}"), outer
+    return frame_of(flux.explain(earlier, now if known else now.limit(0)))
+
+
+def flux_steps(changes: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
+    """As :func:`movements`: from the net flow before to that of the flows ``moved``, by driver."""
+    rows: list[tuple[str, str, str, Any]] = []
+    for asset, mine in changes.groupby("asset", sort=True):
+        after = exact_sum(moved.loc[moved["asset"] == asset, "net"])
+        before = EXACT.subtract(after, exact_sum(mine["difference"]))
+        rows.append((str(asset), "Net before", "balance", before))
+        for direction, name in (("CREDIT", "In"), ("DEBIT", "Out")):
+            for driver in ("count", "mix", "average"):
+                those = (mine["direction"] == direction) & (mine["driver"] == driver)
+                rows.append((str(asset), f"{name}: {driver}", "change",
+                             exact_sum(mine.loc[those, "difference"])))  # fmt: skip
+        rows.append((str(asset), "Net now", "balance", after))
+    return pd.DataFrame(rows, columns=["asset", "step", "kind", "amount"])
 
 
 def worth_by_month(until: Relation, span: Span, tz: str) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from fundlab.charts.theme import PageTheme
 from fundlab.evidence.verdict import KEYS
 from fundlab.exports import replacing
 from fundlab.reports.facts import Report
+from fundlab.reports.figures import flux_steps
 from fundlab.reports.sections import EMPTY, SECTIONS, page_tables
 
 MAX_CHARTS: Final = 12
@@ -146,6 +147,10 @@ def galleries(report: Report, drawn: Callable[[], object] = bool) -> Mapping[str
             assertions=observed, tz=report.tz, legend=False, names=report.labels,
         ),
         "waterfall": each(report.movements, charts.waterfall, most=MAX_FALLS),
+        "flux": each(
+            flux_steps(report.flux, report.flows), charts.waterfall, most=MAX_FALLS,
+            words=f"Net flow, {report.before or 'before'} and now",
+        ),
         "flows": each(
             report.flows, charts.flow_bars,
             (("■", "inflow", "in", ""), ("■", "outflow", "out", ""), ("●", "ink", "net", "")),

@@ -57,7 +57,7 @@ def table(
     if sums:
         there = [name for name in sums if name in frame]
         several = frame[frame["asset"].duplicated(keep=False)]
-        summed = several.groupby(several["asset"].astype(str))[there].sum().reset_index()
+        summed = several.groupby(several["asset"].astype(str))[there].sum(min_count=1).reset_index()
     assets = shown["asset"].astype(str) if "asset" in shown.columns else None
     digits: dict[tuple[str, str], int] = {}
     for _, make, name in columns:
@@ -138,6 +138,15 @@ def identifier(value: Any) -> Cell:
 def short_identifier(value: object) -> Cell:
     """Where there is no room, the whole on hover."""
     return Cell(shorten_id(str(value)), "short", cut(str(value)))
+
+
+def several_ids(value: Any) -> Cell:
+    """The first two of ids with spaces between, all of them on hover."""
+    if pd.isna(value):
+        return Cell("–", "short")
+    ids = str(value).split()
+    more = [f"{len(ids) - 2} more"] if len(ids) > 2 else []
+    return Cell(", ".join([*map(shorten_id, ids[:2]), *more]), "short", str(value))
 
 
 def money(amount: Any, digits: int) -> Cell:

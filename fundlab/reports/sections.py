@@ -42,6 +42,7 @@ from fundlab.reports.page_tables import (
     period_start,
     points,
     profile_cell,
+    several_ids,
     short_identifier,
     signed_points,
     table,
@@ -323,6 +324,22 @@ SECTIONS: Final = (
         totals=("closing_value",),
         empty="No balance is left.",
         part="balances",
+    ),
+    Section(
+        "flux",
+        lambda made: figures.changes_against(
+            made.before, made.outer, known=made.span.first is not None
+        ),
+        "Flux", "against the period before; transfers between own profiles left out",
+        caption="What made the larger changes, at least a twentieth of what moved of an asset",
+        columns=lambda c: [
+            c.asset, c.type, ("Driver", words, "driver"), ("#Before", money, "before"),
+            ("#Now", money, "after"), c.difference, ("#Explained", money, "explained"),
+            ("By transfers", several_ids, "transfers"),
+        ],
+        rows=lambda report: report.flux[report.flux["transfers"].notna()],
+        empty="No change against a period before is that large.",
+        part="flows",
     ),
     Section(
         "worth",

@@ -38,6 +38,7 @@ COLUMNS = {
     "fees": "type asset count amount fee bps bps_before drift",
     "fees_over_time": "type asset period count amount fee",
     "flows": "period asset inflow outflow net",
+    "flux": "asset direction type driver before after difference explained transfers",
     "hours": "created_at count",
     "links": "stage asset source target amount",
     "movements": "asset step kind amount",
