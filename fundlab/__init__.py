@@ -60,6 +60,7 @@ from fundlab.base import errors, pandas_hook
 if TYPE_CHECKING:
     from fundlab import bank, charts, decimals, exports, models, sandbox
     from fundlab.analysis import (
+        audit,
         balances,
         books,
         checks,
@@ -114,6 +115,7 @@ _HOME: Final[dict[str, str]] = {
     "Settings": "fundlab.settings.settings",
     "Store": "fundlab.operate.store",
     "actions": "fundlab.payments.actions",
+    "audit": "fundlab.analysis.audit",
     "balances": "fundlab.analysis.balances",
     "bank": "fundlab.bank",
     "books": "fundlab.analysis.books",
@@ -169,6 +171,7 @@ __all__ = [
     "Settings",
     "Store",
     "actions",
+    "audit",
     "balances",
     "bank",
     "books",

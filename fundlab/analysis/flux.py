@@ -16,7 +16,7 @@ from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, shorten
 from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
-from fundlab.transfers import Rows, change, moved_asset
+from fundlab.tables.transfers import Rows, change, moved_asset
 
 __all__ = ["explain"]
 
@@ -47,7 +47,7 @@ def explain(
     """``asset``, ``direction``, the columns ``by``, ``driver``, ``before``, ``after``,
     ``difference``, ``explained`` (decimals, a debit less than nothing), ``transfers`` (ids), by
     asset, the largest first: what completed transfers moved in two periods, split so that the
-    differences add up to the last digit. They have as many decimals as the amounts.
+    differences add up to the last digit. They have as many decimals as the sums.
 
     Of the transfers of an asset and direction, ``count`` is what their number changed at the mix
     and averages before, ``mix`` what their distribution over ``by`` changed at those averages (all
