@@ -192,6 +192,18 @@ def moment_or_close(value: Moment | date, parameter: str, tz: str) -> int:
     return moment_ns(value, parameter)
 
 
+def period_before(period: str, tz: str = "UTC") -> str:
+    """The month before a month, the week before a week: what ends where ``period`` begins."""
+    first, _ = period_bounds(period, tz)
+    day = pd.Timestamp(first - 1, unit="ns", tz="UTC").tz_convert(tz)
+    year, week, _ = day.isocalendar()
+    if "W" in period:
+        return f"{year}-W{week:02d}"
+    if "Q" in period:
+        return f"{day.year}-Q{day.quarter}"
+    return f"{day:%Y-%m-%d}"[: len(period)]
+
+
 def _calendar_days(period: str) -> tuple[date, date]:
     """The first day of ``period``, and the first after it."""
     match = _PERIOD.fullmatch(period) if isinstance(period, str) else None

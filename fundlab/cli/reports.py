@@ -117,6 +117,11 @@ def close(
         bool, typer.Option("--restate", help="Accept what moved since it was closed, for --reason.")
     ] = False,
     reason: Annotated[str | None, typer.Option(help="Of --with-breaks or --restate.")] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Draw so many monetary units to audit, in the pack.")
+    ] = None,
+    sample_asset: Annotated[str, typer.Option(help="Of --sample.")] = "USD",
+    seed: Annotated[int, typer.Option(help="Of --sample: the same draws the same.")] = 0,
     bank: Bank = None,
     as_json: Json = False,
 ) -> None:
@@ -137,8 +142,10 @@ def close(
     checked_period(period, "PERIOD or --tz", tz or "UTC")
     books = existing_store(store)
     asked = _of_bank(bank, options)
-    if bank and out is None:
-        raise typer.BadParameter("give the pack's folder with --out", param_hint="--bank")
+    for given, name in ((bank, "--bank"), (sample, "--sample")):
+        if given and out is None:
+            raise typer.BadParameter("give the pack's folder with --out", param_hint=name)
+    drawn = sample and {"method": "mus", "size": sample, "seed": seed, "asset": sample_asset}
     found = reports.find_close(books, period, basis)
     if found is not None and tz not in (None, found.tz):
         raise typer.BadParameter(
@@ -173,7 +180,7 @@ def close(
         "changed": done is not found, "hash": done.hash, "pin": done.pin, "moved": moved,
     }  # fmt: skip
     if out is not None:
-        files = reports.write_pack(books, done, out, bank or (), **asked)
+        files = reports.write_pack(books, done, out, bank or (), drawn or None, **asked)
         body["files"] = [str(path) for path in files]
         lines.append(f"the pack is {files[0]} and {len(files) - 1} files beside it")
         if not any(path.suffix == ".pdf" for path in files):

@@ -11,7 +11,7 @@ import pandas as pd
 from fundlab.analysis import balances as analysis
 from fundlab.analysis.closing import Restatement
 from fundlab.analysis.compare import compare, known_of
-from fundlab.analysis.periods import Moment, period_bounds
+from fundlab.analysis.periods import Moment, period_before, period_bounds
 from fundlab.bank.reconciliation import Reconciliation
 from fundlab.base.errors import AnalysisError
 from fundlab.base.progress import progress_bar
@@ -110,14 +110,8 @@ def build(
     if first is not None:
         before, before_name = Span(2 * first - span.end, first), "the time before"
     if first is not None and isinstance(period, str):
-        day = moment(first - 1).tz_convert(tz)
-        year, week, _ = day.isocalendar()
-        earlier = f"{day:%Y-%m-%d}"[: len(period)]
-        if "W" in period:
-            earlier = f"{year}-W{week:02d}"
-        elif "Q" in period:
-            earlier = f"{day.year}-Q{day.quarter}"
-        before, before_name = Span(*period_bounds(earlier, tz)), earlier
+        before_name = period_before(period, tz)
+        before = Span(*period_bounds(before_name, tz))
     inside, until = span.of(rows, PLACED), Span(None, span.end).of(rows, PLACED)
     outer = inside.filter(f"NOT {INTERNAL}")
 

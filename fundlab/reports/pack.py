@@ -15,8 +15,9 @@ from typing import Any, Final, Literal
 
 import pandas as pd
 
-from fundlab.analysis import balances, flows
+from fundlab.analysis import audit, balances, flows
 from fundlab.analysis.closing import BRIDGE, CAUSES
+from fundlab.analysis.periods import period_before, period_bounds
 from fundlab.analysis.reconcile import judge
 from fundlab.bank.reconciliation import Reconciliation
 from fundlab.base.values import exact_sum, money_text
@@ -27,7 +28,18 @@ from fundlab.evidence.closes import Close, annotations_table
 from fundlab.evidence.table_store import TableStore
 from fundlab.evidence.vanished_rows import still_counts
 from fundlab.evidence.verdict import KEYS, Judgement
-from fundlab.reports.inputs import ASSET, COMPLETE, Relation, Span, frame_of, moment
+from fundlab.reports.figures import changes_against
+from fundlab.reports.inputs import (
+    ASSET,
+    COMPLETE,
+    INTERNAL,
+    PLACED,
+    Relation,
+    Span,
+    frame_of,
+    moment,
+    placed,
+)
 from fundlab.reports.page_tables import (
     bank_line,
     day,
@@ -36,6 +48,7 @@ from fundlab.reports.page_tables import (
     money,
     number,
     profile_cell,
+    several_ids,
     table,
     text,
     time_cell,
@@ -73,6 +86,7 @@ class Pack:
     exceptions: tuple[str, ...]
     frames: Mapping[str, pd.DataFrame]
     bank: Reconciliation | None = None
+    sample: audit.Sample | None = None
 
     @property
     def labels(self) -> dict[str, str]:
@@ -102,10 +116,15 @@ class Pack:
 
 @queries
 def read_pack(
-    store: TableStore, close: Close, records: list[Record], bank: Reconciliation | None = None
+    store: TableStore,
+    close: Close,
+    records: list[Record],
+    bank: Reconciliation | None = None,
+    sample: Mapping[str, Any] | None = None,
 ) -> Pack:
     """The pack of ``close`` from its pin; ``records`` are those known when it was written, ``bank``
-    is the bank's side of the period at the same pin."""
+    is the bank's side of the period at the same pin, ``sample`` how an audit sample is drawn
+    (``fl.audit.sample``)."""
     content, pin = close.content, close.pin
     judgement = judge(store, pin=pin)
     transfers = store.scan("transfers", settled=close.basis == "settled", pin=pin)
@@ -133,6 +152,14 @@ def read_pack(
         for name, table in TABLES.items()
     }
     data = [(name, close.limit(name), size) for name, size in sizes.items()]
+    rows, tz = placed(transfers, close.basis), close.tz
+    now, then = (
+        Span(*period_bounds(period, tz)).of(rows, PLACED)
+        for period in (close.period, period_before(close.period, tz))
+    )
+    drawn = None
+    if sample is not None:
+        drawn = audit.sample(close.period, store, **sample, basis=close.basis, tz=tz, pin=pin)
     exceptions = []
     if accepted is not None:
         exceptions = [f"Closed in spite of this, because: {accepted['reason']}"]
@@ -162,6 +189,7 @@ def read_pack(
             "lines": lines.sort_values(["asset", "profile_id"], kind="stable", ignore_index=True),
             "reconciliation": reconciliation(roll, judgement, transfers, close),
             "proof-of-cash": proof_of_cash(roll, judgement, pd.Timestamp(content["first"])),
+            "flux": changes_against(then, now.filter(f"NOT {INTERNAL}"), known=True),
             "open-items": items,
             "ageing": aged(items),
             **({} if bank is None else {
@@ -169,12 +197,14 @@ def read_pack(
                 "bank-proof-of-cash": bank.proof,
                 "bank-items": with_notes(bank.items, records),
             }),
+            **({} if drawn is None else {"audit-sample": drawn.rows}),
             "restatements": bridge,
             "decisions": decided[["item_id", "decision", "comment", "by", "at"]],
             "control-totals": frame_of(totals.order("asset")),
             "data": pd.DataFrame(data, columns=["table", "publication", "rows"]),
         },
         bank,
+        drawn,
     )  # fmt: skip
 
 
@@ -374,7 +404,21 @@ def pack_tables(pack: Pack) -> dict[str, Table]:
                 every,
             ),
         }
+    if pack.sample is not None:
+        beside["audit-sample"] = table(
+            "The sample, to be filled in", frames["audit-sample"].assign(asset=pack.sample.asset),
+            [("Transfer", identifier, "transfer_id"), ("At", time, "at"), profile,
+             ("Type", type_name, "type"), ("Stratum", words, "stratum"),
+             *amounts(book="Book"), ("#Hits", number, "hits"), *amounts(audited="Audited"),
+             ("Finding", text, "finding")], every,
+        )  # fmt: skip
     return beside | {
+        "flux": table(
+            "What made the larger changes", frames["flux"][frames["flux"]["transfers"].notna()],
+            [asset, ("Type", type_name, "type"), ("Driver", words, "driver"), *amounts(
+                before="Before", after="Now", difference="Difference", explained="Explained",
+            ), ("By transfers", several_ids, "transfers")], every,
+        ),
         "roll-forward": table(
             "Roll-forward by asset and profile", frames["roll-forward"],
             [asset, profile, *((f"#{name.capitalize()}", money, name) for name in shown)],
@@ -494,6 +538,12 @@ def pack_sections(pack: Pack) -> list[Section]:
                 ("bank-items", "No item is open at the bank."),
             )
         ]  # fmt: skip
+    sampled = []
+    if pack.sample is not None:
+        shown = (tables["audit-sample"],) if tables["audit-sample"].rows else ()
+        lead = "Drawn again from the pin and the seed; fill in what the audit finds."
+        facts = pack.sample.facts
+        sampled = [Section("sample", "Audit sample", lead, facts, tables=shown)]
     return [
         section(
             "header", "What was closed",
@@ -520,9 +570,17 @@ def pack_sections(pack: Pack) -> list[Section]:
         ),
         *bank,
         section(
+            "flux", "What changed",
+            f"Against {period_before(pack.close.period, pack.close.tz)}, transfers between own "
+            "profiles left out: what is at least a twentieth of what moved of an asset, and the "
+            "transfers that make it. The file of this table has all.",
+            ("flux", "No change is that large."),
+        ),
+        section(
             "open", "Open items", f"Times are in {pack.close.tz}, here and below.",
             ("ageing", "No item was open at the end of the period."), ("open-items", ""),
         ),
+        *sampled,
         section(
             "restatements", "Restatements", "",
             ("restatements", "This close restates none."),

@@ -48,6 +48,7 @@ def write_pack(
     close: Close,
     out: str | os.PathLike[str],
     statements: Sequence[str | Path] = (),
+    sample: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> list[Path]:
     """The pack of ``close`` in the folder ``out``: ``close-2026-10.html``, ``.pdf``, ``.xlsx``, one
@@ -62,6 +63,10 @@ def write_pack(
     The pack then has the bank's side, copies of the files,
     and ``close-2026-10.bank.json``, which the next period takes as ``carried``. Without
     ``statements`` those that the pack in ``out`` has stay.
+
+    ``sample`` draws an audit sample into the pack: ``method``, ``size`` or ``precision``, ``seed``,
+    ``asset`` and ``confidence`` of ``fl.audit.sample``. Without it that of the pack in ``out``
+    stays.
 
     Raises ``InvalidRequest`` where ``pack.json`` of other packs, or a statement in ``out``, is
     damaged, and what reading and reconciling statements raises."""
@@ -86,9 +91,11 @@ def write_pack(
         for name, path in sources.items():
             if not path.exists() or _sha256(path) != before["files"].get(name):
                 raise InvalidRequest(f"{path} is not what {MANIFEST} names: give the statements")
+    if sample is None:
+        sample = _read_manifest(folder).get(stem, {}).get("sample")
     return _write(
         store, close, records[: records.index(said[-1]) + 1], folder, versions(_MADE_WITH), bank,
-        sources, with_pdf=_can_print(),
+        sources, sample, with_pdf=_can_print(),
     )  # fmt: skip
 
 
@@ -114,6 +121,7 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
                     "statements": [str(name) for name in pack["bank"]["statements"]],
                     "options": dict(pack["bank"]["options"]),
                 },
+                "sample": pack.get("sample") and dict(pack["sample"]),
                 "files": {str(name): str(digest) for name, digest in pack["files"].items()},
             }
             for stem, pack in packs.items()
@@ -137,6 +145,7 @@ def _write(
     made_with: Mapping[str, str],
     bank: Mapping[str, Any] | None,
     sources: Mapping[str, Path],
+    sample: Mapping[str, Any] | None,
     *,
     with_pdf: bool,
 ) -> list[Path]:
@@ -158,7 +167,7 @@ def _write(
             write(name, content)
         pack = read_pack(
             store, close, records,
-            None if bank is None else _reconciled(store, close, records, folder, bank),
+            None if bank is None else _reconciled(store, close, records, folder, bank), sample,
         )  # fmt: skip
         files.insert(0, folder / f"{stem}.html")
         with replacing(files[0]) as unfinished:
@@ -183,6 +192,7 @@ def _write(
             "last_record": records[-1].hash,
             "versions": made_with,
             "bank": bank,
+            **({} if sample is None else {"sample": dict(sample)}),
             "files": {path.name: _sha256(path) for path in sorted(files)},
         }
         write(MANIFEST, json.dumps(packs, indent=1, sort_keys=True).encode() + b"\n")
@@ -379,7 +389,7 @@ def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
                 if (seq := seqs.get(pack["last_record"])) is not None:
                     _write(
                         store, close, records[:seq], Path(scratch), pack["versions"],
-                        pack["bank"], _bank_files(place, pack["bank"]),
+                        pack["bank"], _bank_files(place, pack["bank"]), pack["sample"],
                         with_pdf=f"{stem}.pdf" in pack["files"],
                     )  # fmt: skip
             for path in sorted(Path(scratch).iterdir()):

@@ -131,9 +131,15 @@ def test_closed_months_are_one_ledger_and_no_book_ever_changes(
         first = books.entries.column("date").to_pylist().count(books.first)
         corrections += first if written else 0
         written[path.name] = path.read_bytes()
+        write_books(store, str(period), path.with_suffix(".hledger"), "hledger")
     assert corrections
     ledger.write_text("".join(f'include "{name}"\n' for name in written), encoding="utf-8")
     assert funds(judged(ledger)) == balances(store, period.end_time.tz_localize("UTC"))
+    if shutil.which("hledger") is not None:
+        ledger.with_suffix(".hledger").write_text(
+            "".join(f"include {Path(name).stem}.hledger\n" for name in written), encoding="utf-8"
+        )
+        assert accepts("hledger", ledger.with_suffix(".hledger"))
     for name, content in [*written.items()][::3]:
         write_books(store, name.removesuffix(".beancount"), tmp_path / name, "beancount")
         assert (tmp_path / name).read_bytes() == content, name

@@ -547,3 +547,48 @@ def test_what_is_open_is_carried_with_its_notes_until_it_clears(
     later = packed_month("2026-04", ("2026-04-20", "-1"), carried=last)
     assert waiting["id"] not in items(later, "open-items")
     assert entry not in items(later, "bank-items") or items(later, "bank-items")[entry]["explained"]
+
+
+def test_an_audit_sample_is_in_the_pack_when_asked_for_and_drawn_again(
+    packed: tuple[fl.Store, Path], tmp_path: Path, fundlab: Any
+) -> None:
+    store, pack = packed
+    asked = ("close", "2026-02", "--store", store.path, "--out", tmp_path, "--json")
+    status, out, _ = fundlab(*asked, "--sample", 3, "--seed", 5, "--sample-asset", "USDC")
+    assert (status, json.loads(out)["changed"]) == (0, False)
+    close = reports.find_close(store, "2026-02", "settled")
+    assert close is not None
+    drawn = fl.audit.sample(
+        "2026-02", store, size=3, seed=5, asset="USDC", basis="settled", pin=close.pin
+    )
+    with (tmp_path / f"{STEM}.audit-sample.csv").open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert [row["transfer_id"] for row in rows] == drawn.rows["transfer_id"].tolist() != []
+    page = (tmp_path / f"{STEM}.html").read_text(encoding="utf-8")
+    for said in (*drawn.facts.values(), "The sample, to be filled in"):
+        assert said in page
+    assert reports.reperform(store, tmp_path) == []
+    fundlab(*asked)  # what is there stays
+    assert (tmp_path / f"{STEM}.audit-sample.csv").exists()
+    assert reports.reperform(store, tmp_path) == []
+    assert not [*pack.glob("*audit*")]
+    assert fundlab(*asked[:4], "--sample", 3)[0] == 2
+
+
+def test_what_changed_against_the_month_before_adds_up(packed: tuple[fl.Store, Path]) -> None:
+    store, pack = packed
+    close = reports.find_close(store, "2026-02", "settled")
+    assert close is not None
+    rows = store.read("transfers", settled=True, pin=close.pin)
+    rows = rows[(rows["status"] == "COMPLETED") & ~rows["type"].astype(str).str.startswith("INT")]
+    rows = rows.assign(asset=rows["balance_asset"].fillna(rows["asset"]))
+    net: dict[str, Decimal] = {}
+    said: dict[str, Decimal] = {}
+    with exactly():
+        for row in rows.itertuples():
+            sides = {"2026-01": -1, "2026-02": 1, "DEBIT": -1, "CREDIT": 1}
+            sign = sides.get(f"{row.settled_at:%Y-%m}", 0) * sides[row.direction]
+            net[row.asset] = net.get(row.asset, D(0)) + sign * row.total
+        for line in of_csv(pack, "flux"):
+            said[line["asset"]] = said.get(line["asset"], D(0)) + D(line["difference"])
+    assert said == {asset: amount for asset, amount in net.items() if amount}
