@@ -106,7 +106,7 @@ def units(amount: Fraction) -> Fraction:
     return amount // UNIT * UNIT
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(1_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [40, pytest.param(1_000, marks=pytest.mark.campaign)])
 def test_seeded_samples_are_those_of_another_selection(
     count: int, seed: int, figure: Callable[[str], None]
 ) -> None:

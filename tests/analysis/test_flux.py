@@ -82,7 +82,7 @@ def decimals(asset: str, *sides: list[Row]) -> int:
     return max([2, *map(len, texts)])
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.campaign)])
 def test_drivers_add_up_exactly_are_the_textbooks_and_name_what_was_planted(
     count: int, seed: int, figure: Callable[[str], None]
 ) -> None:
