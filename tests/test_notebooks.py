@@ -11,7 +11,8 @@ from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("[0-9]*.ipynb"))
 SAME_EACH_TIME = ("01-first-hour", "02-closing-a-month", "03-fees", "09-the-banks-side",
-                  "10-finding-a-difference", "11-after-the-close")  # fmt: skip
+                  "10-finding-a-difference", "11-after-the-close",
+                  "12-from-close-to-the-ledger")  # fmt: skip
 """The others show clocks, ports or times of their own."""
 LARGEST = 600_000
 LONGEST_CELL_S = 120

@@ -164,7 +164,7 @@ def totals(
 ) -> FrameT:
     """Sums of what :func:`of` gave: the columns ``by`` (texts; and ``period``, with ``freq``, a
     pandas offset alias), ``count``, ``priced`` (int64), and every ``<name>_value`` (decimal) of the
-    rows that are priced, sorted. Of transfers the completed ones count, by the times ``at``, under
+    rows that are priced (missing where none is), sorted. Of transfers the completed ones count, by the times ``at``, under
     the asset whose balance changes.
 
     Raises :class:`AnalysisError` for missing columns.
@@ -193,6 +193,8 @@ def totals(
             priced=nw.col("price").count().cast(nw.Int64),
             **{name: nw.col(name).sum() for name in values},
         )
+        there = nw.when(nw.col("priced") > 0)
+        sums = sums.with_columns(there.then(nw.col(name)).alias(name) for name in values)
         counted = dict.fromkeys(("count", "priced"), pa.int64())
         schema = pa.schema([*(types | counted | dict.fromkeys(values, AMOUNT_TYPE)).items()])
         return bench.give(sums.sort(*groups, nulls_last=True), schema)

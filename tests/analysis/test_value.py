@@ -133,7 +133,9 @@ def test_values_and_totals_are_those_of_a_plain_oracle(
         found = fl.value.totals(valued, by=["direction", "asset"])
         assert {
             (row["direction"], row["asset"]): [*row.values()][2:] for row in records(found)
-        } == {key: [mine[0], mine[1], mine[2], mine[3]] for key, mine in sums.items()}
+        } == {
+            key: [*mine[:2], *(mine[2:] if mine[1] else [None] * 2)] for key, mine in sums.items()
+        }
     assert set(sources) == {"own", "currency", "transfers", "given", None}
     figure(f"{count} histories, rows by the source of their price {dict(sources)}")
 
