@@ -164,8 +164,8 @@ def totals(
 ) -> FrameT:
     """Sums of what :func:`of` gave: the columns ``by`` (texts; and ``period``, with ``freq``, a
     pandas offset alias), ``count``, ``priced`` (int64), and every ``<name>_value`` (decimal) of the
-    rows that are priced (missing where none is), sorted. Of transfers the completed ones count, by the times ``at``, under
-    the asset whose balance changes.
+    rows that are priced, missing where none is, sorted. Of transfers the completed ones count, by
+    the times ``at``, under the asset whose balance changes.
 
     Raises :class:`AnalysisError` for missing columns.
 
