@@ -12,18 +12,18 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from fundlab.base.errors import InvalidRequest, printable, shorten
 from fundlab.base.values import money_text
-from fundlab.decimals import DecimalDtype
-from fundlab.decimals.scalars import is_missing
 from fundlab.settings.labels import name_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Tone = Literal["good", "bad", "warn", "plain"]
 Style = Literal["text", "number", "long", "zero", "short", "id", "time", "good", "bad", "warn"]
@@ -191,6 +191,11 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
     2026-10-02 11:00:00  WIRE_WITHDRAWAL    225.00  USD
     5 rows, 3 of them not shown · times in Europe/Zurich
     """
+    import pandas as pd  # half a second, which a table without a frame needs not wait for
+
+    from fundlab.decimals import DecimalDtype
+    from fundlab.decimals.scalars import is_missing
+
     if not isinstance(frame, pd.DataFrame):
         raise InvalidRequest(f"frame is a {type(frame).__name__}; give a pandas DataFrame")
     try:
@@ -263,9 +268,9 @@ def _times(moments: Sequence[Any]) -> list[Cell]:
 
 def _duration_text(span: pd.Timedelta) -> str:
     """``1 d 13:12:18.612809``, ``-00:00:01``: all its digits."""
-    of = abs(span).components
+    of, negative = abs(span).components, span.value < 0
     nanoseconds = of.milliseconds * 10**6 + of.microseconds * 10**3 + of.nanoseconds
-    sign, days = "-" * (span < pd.Timedelta(0)), f"{of.days:,} d " if of.days else ""
+    sign, days = "-" * negative, f"{of.days:,} d " if of.days else ""
     fraction = f".{nanoseconds:09}".rstrip("0").rstrip(".")
     return f"{sign}{days}{of.hours:02}:{of.minutes:02}:{of.seconds:02}{fraction}"
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice, repeat
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import ValidationError
@@ -30,12 +30,14 @@ from fundlab.base.errors import (
 )
 from fundlab.client.identity import differences, is_this_payment
 from fundlab.client.pages import Asked, Walk, warn_of_filters, whole_number
-from fundlab.client.signing import Signer, load_signer
 from fundlab.client.transport import Call, Environment, Reply, Transport
 from fundlab.models import OPERATIONS, OrchestrationRule, OrchestrationRuleAnswer, Resource
 from fundlab.models.requests import body_bytes, checked, field_path, sentence
 from fundlab.settings.secret import without_numbers
 from fundlab.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from fundlab.client.signing import Signer
 
 _MAX_UNLISTED: Final = 100
 """Warnings of unlisted values that one client gives: a service may make them up without end."""
@@ -69,6 +71,8 @@ class Caller:
         self.settings = settings
         self.base_url, self.client_id = settings.base_url, settings.client_id
         if signer is None and settings.signing_key and settings.signing_key_id:
+            from fundlab.client.signing import load_signer  # cryptography: 50 ms
+
             signer = load_signer(
                 settings.signing_key, settings.signing_key_id, settings.signing_key_password
             )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from fundlab.base.errors import InvalidRequest
 from fundlab.client.any_path import call_of, read_json
@@ -27,7 +27,6 @@ from fundlab.client.arguments import (
     spelled_out,
 )
 from fundlab.client.calls import Caller, Rows
-from fundlab.client.signing import Signer
 from fundlab.models import (
     ConversionTarget,
     CryptoDestinationAddress,
@@ -41,6 +40,9 @@ from fundlab.models import (
     Transfer,
 )
 from fundlab.settings.settings import SettingKeywords, Settings, masked
+
+if TYPE_CHECKING:
+    from fundlab.client.signing import Signer
 
 _SANDBOX_ONLY: Final = "/v2/sandbox/"
 

@@ -21,7 +21,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
 from urllib3.filepost import encode_multipart_formdata
@@ -58,9 +58,11 @@ from fundlab.client.problems import (
     unanswered,
     unsigned,
 )
-from fundlab.client.signing import Signer, request_signature
 from fundlab.settings.secret import Secret
 from fundlab.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from fundlab.client.signing import Signer
 
 log: Final = logging.getLogger("fundlab.api")
 USER_AGENT: Final = "fundlab/0.1"
@@ -313,6 +315,8 @@ class Transport:
             signed = request
             if signer is not None:
                 try:
+                    from fundlab.client.signing import request_signature
+
                     signature = request_signature(
                         signer,
                         method=request.method,

@@ -24,8 +24,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-import requests
-
 from fundlab.base.errors import FundlabError, InvalidRequest, printable
 from fundlab.settings.settings import is_loopback, setting
 from fundlab.store import disk
@@ -148,6 +146,8 @@ def _notify(command: str, target: str, outcome: Outcome) -> None:
 
 
 def _post(url: str, **content: Any) -> None:
+    import requests  # 0.1 s, for whoever is told nothing by web
+
     with requests.Session() as session:
         session.trust_env = setting("trust_env") or False
         bundle = setting("ca_bundle")

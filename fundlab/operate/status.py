@@ -17,12 +17,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from fundlab.analysis.closing import restatements
 from fundlab.base.compiled import slow_path
 from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, number_of
 from fundlab.base.values import Instant
-from fundlab.client.doctor import MAX_SKEW_S
-from fundlab.client.http import clock_skew
 from fundlab.evidence.closes import closes_of
 from fundlab.evidence.verdict import judge_accounts
 from fundlab.payments.journal import Journal, identity_of
@@ -191,8 +188,12 @@ def status(
             findings.append(Finding("close", "missed", f"run 'fundlab close {month}': it is over"))
 
     # What is open. A report looks at fewer problems than a verification: it takes none back.
-    judgement, moved = judge_accounts(store.accounts()), len(restatements(store))
+    judgement, moved = judge_accounts(store.accounts()), 0
     breaks = judgement.breaks
+    if closes:
+        from fundlab.analysis.closing import restatements  # pandas and DuckDB take half a second
+
+        moved = len(restatements(store))
     noted = {name: int(runs.get(name, {}).get("problems", 0)) for name in dates}
     if (dates["report"] or "") <= (dates["verify"] or ""):
         del noted["report"]
@@ -242,16 +243,19 @@ def status(
             findings.append(Finding("disk", "missed", detail))
     skew = None
     if client is not None:
+        from fundlab.client.doctor import MAX_SKEW_S
+        from fundlab.client.http import clock_skew
+
         try:
             answered = client.transport.probe().headers.get("Date")
         except CallError as error:
             findings.append(Finding("service", "missed", str(error)))
         else:
             skew = clock_skew(answered, now / 1e9)
-    if skew is not None and abs(skew) > MAX_SKEW_S:
-        way = "behind" if skew > 0 else "ahead of"
-        detail = f"this machine's is {abs(skew):.0f} s {way} the service's; set it right"
-        findings.append(Finding("clock", "missed", detail))
+        if skew is not None and abs(skew) > MAX_SKEW_S:
+            way = "behind" if skew > 0 else "ahead of"
+            detail = f"this machine's is {abs(skew):.0f} s {way} the service's; set it right"
+            findings.append(Finding("clock", "missed", detail))
     return Status(
         store=str(store.path), at=str(Instant.from_ns(now)), synced=synced,
         verified=dates["verify"], reported=dates["report"],
