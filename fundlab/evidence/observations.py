@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, reduce
@@ -33,7 +33,7 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import printable
 from fundlab.base.exact import EXACT
 from fundlab.base.values import Instant, overflow, plain_text
-from fundlab.store.parts import FROM, TO
+from fundlab.store.parts import FROM, ROW_GROUP_ROWS, TO
 from fundlab.store.snapshot import Snapshot, read_versions
 from fundlab.tables.schema import INSTANT_TYPE
 from fundlab.tables.transfers import change, counts, moved_asset
@@ -208,7 +208,8 @@ class Accounts:
 
 def read_accounts(transfers: Snapshot, balances: Snapshot) -> Accounts:
     """One pass over the transfers and one over the balances, both of one manifest."""
-    sums, learned, standing, count = Moves(transfers).sums()
+    looks = [entry.seq for entry in balances.publications]
+    sums, learned, standing, count = Moves(transfers).sums(looks)
     gone = _gone_changes(transfers)
     count -= len(transfers.accepted_gone)
     seen = _observations(balances, sums, gone)
@@ -331,12 +332,12 @@ class Moves:
     transfers: Snapshot
 
     def sums(
-        self,
+        self, looks: Sequence[int]
     ) -> tuple[dict[Pair, list[tuple[int, Decimal]]], dict[Pair, int], Counter[Pair], int]:
-        """For each profile and asset what had moved it, from each publication that changed that
-        on; the publication in which it was learned of; how many current transfers count for it; and
-        the number of all current ones."""
-        steps, count = [], 0
+        """For each profile and asset what had moved it by each publication of ``looks`` until
+        which something did, and by the last one; the publication in which it was learned of; how
+        many current transfers count for it; and the number of all current ones."""
+        steps, count, ends = [], 0, np.unique([*looks, self.transfers.limit])
         learned: dict[Pair, int] = {}
         standing: Counter[Pair] = Counter()
         for rows in self:
@@ -349,16 +350,17 @@ class Moves:
             ):  # fmt: skip
                 learned[profile, asset] = min(seq, learned.get((profile, asset), seq))
                 standing[profile, asset] += every - ended
-            steps.append(_step(rows, FROM, rows.column("change")))
+            steps.append(_step(rows, FROM, rows.column("change"), ends))
             gone = rows.filter(pc.is_valid(rows.column(TO)))
-            steps.append(_step(gone, TO, pc.negate(gone.column("change"))))
+            steps.append(_step(gone, TO, pc.negate(gone.column("change")), ends))
         found: dict[Pair, list[tuple[int, Decimal]]] = {}
         if not steps:
             return found, learned, standing, count
-        for row in _summed(pa.concat_tables(steps)).sort_by("seq").to_pylist():
-            balances = found.setdefault((row["profile_id"], row["asset"]), [])
+        every = _summed(pa.concat_tables(steps)).sort_by("seq")
+        for profile, asset, seq, moved in zip(*every.to_pydict().values(), strict=True):
+            balances = found.setdefault((profile, asset), [])
             last = balances[-1][1] if balances else _NOTHING
-            balances.append((row["seq"], EXACT.add(last, row["change"])))
+            balances.append((seq, EXACT.add(last, moved)))
         return found, learned, standing, count
 
     def __iter__(self) -> Iterator[pa.Table]:
@@ -375,10 +377,27 @@ class Moves:
             seen[entry.seq] = max(marks, default=_ALWAYS)
         seen = np.maximum.accumulate(seen)
         columns = pa.schema([table.schema.field(name) for name in _COLUMNS])
-        for part in self.transfers.files:
-            for rows in read_versions(part, self.transfers.replaced, columns):
-                known = rows.filter(pc.less_equal(rows.column(FROM), limit))
-                yield from _brought(_changes(known, limit), begun, seen)
+        versions = (
+            rows
+            for part in self.transfers.files
+            for rows in read_versions(part, self.transfers.replaced, columns)
+        )
+        for rows in _together(versions):
+            known = rows.filter(pc.less_equal(rows.column(FROM), limit))
+            yield from _brought(_changes(known, limit), begun, seen)
+
+
+def _together(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of many small ``tables`` in a few: what is computed of each costs more than its
+    rows."""
+    held: list[pa.Table] = []
+    for rows in tables:
+        held.append(rows)
+        if sum(map(len, held)) >= ROW_GROUP_ROWS:
+            yield pa.concat_tables(held).combine_chunks()
+            held.clear()
+    if held:
+        yield pa.concat_tables(held).combine_chunks()
 
 
 def _brought(
@@ -445,9 +464,13 @@ def _changes(rows: pa.Table, limit: int) -> pa.Table:
     )
 
 
-def _step(moves: pa.Table, seq: str, change: pa.ChunkedArray) -> pa.Table:
-    columns = [moves.column(name) for name in ("profile_id", "asset", seq)]
-    return _summed(pa.table([*columns, change], names=_STEP))
+def _step(
+    moves: pa.Table, seq: str, change: pa.ChunkedArray, ends: npt.NDArray[np.int64]
+) -> pa.Table:
+    """What each balance was moved by between two of ``ends``, by the later one."""
+    by = ends[np.searchsorted(ends, moves.column(seq).to_numpy())]
+    columns = [moves.column("profile_id"), moves.column("asset"), pa.array(by), change]
+    return _summed(pa.table(columns, names=_STEP))
 
 
 def _summed(steps: pa.Table) -> pa.Table:
