@@ -24,7 +24,7 @@ from fundlab.evidence.table_store import TableStore
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook
 from fundlab.reports.close import figures_of
 from fundlab.reports.facts import versions
-from fundlab.reports.pack import TOTAL, Pack, pack_sections, read_pack
+from fundlab.reports.pack import TOTAL, Pack, Section, pack_sections, read_pack
 from fundlab.reports.page import HERE, TEMPLATES
 from fundlab.reports.report_files import arrow_of, one_run_at_a_time, sheet_for_people
 from fundlab.store.manifests import canonical
@@ -169,11 +169,12 @@ def _write(
             store, close, records,
             None if bank is None else _reconciled(store, close, records, folder, bank), sample,
         )  # fmt: skip
+        sections = pack_sections(pack)
         files.insert(0, folder / f"{stem}.html")
         with replacing(files[0]) as unfinished:
-            unfinished.write_text(render_page(pack), encoding="utf-8")
+            unfinished.write_text(render_page(pack, sections), encoding="utf-8")
         if with_pdf:
-            write(f"{stem}.pdf", render_pdf(pack))
+            write(f"{stem}.pdf", render_pdf(pack, sections))
         files.append(folder / f"{stem}.xlsx")
         with replacing(files[-1]) as unfinished:
             write_workbook(pack_sheets(pack), unfinished)
@@ -239,35 +240,37 @@ def _sha256(path: Path) -> str:
 # ------------------------------------------------------------------------------- page and paper
 
 
-def render_page(pack: Pack) -> str:
-    """The pack as one page: nothing is fetched, nothing runs."""
+def render_page(pack: Pack, sections: Sequence[Section]) -> str:
+    """The ``sections`` of ``pack`` as one page: nothing is fetched, nothing runs."""
     page = TEMPLATES.get_template("close.html.j2").render(
         pack=pack,
-        sections=pack_sections(pack),
+        sections=sections,
         roles=_ROLES,
         style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
     )
     return re.sub(r"\n{2,}", "\n", page)
 
 
-def render_pdf(pack: Pack, format: Literal["pdf", "png"] = "pdf") -> Any:
-    """The pack on A4, its text in fonts that typst brings along; as ``png`` a list of pages. Needs
-    the extra ``pdf``."""
+def render_pdf(
+    pack: Pack, sections: Sequence[Section], format: Literal["pdf", "png"] = "pdf"
+) -> Any:
+    """The ``sections`` of ``pack`` on A4, its text in fonts that typst brings along; as ``png`` a
+    list of pages. Needs the extra ``pdf``."""
     import typst
 
-    sections = [
+    printed = [
         {
             "name": section.name, "title": section.title, "lead": section.lead,
             "facts": list(section.facts.items()), "lines": section.lines,
             "tables": [_on_paper(view, MAX_PAPER_ROWS) for view in section.tables],
         }
-        for section in pack_sections(pack)
+        for section in sections
     ]  # fmt: skip
     content = {
         "title": pack.title, "subtitle": pack.subtitle, "headline": pack.headline,
         "verdict": pack.verdict, "tone": pack.tone, "roles": _ROLES,
         "footer": f"Pin {pack.close.pin} · record SHA-256 {pack.close.hash}",
-        "sections": sections,
+        "sections": printed,
     }  # fmt: skip
     return typst.compile(
         (HERE / "close.typ").read_bytes(),
