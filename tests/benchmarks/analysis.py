@@ -25,6 +25,7 @@ from analysis_store import make_store
 
 from fundlab import Store
 from fundlab.analysis import balances
+from fundlab.base.threads import produced
 
 ROWS = 10_000_000
 TURNS = 3
@@ -61,10 +62,8 @@ def copy_only(store: Store, out: Path) -> int:
     """The columns read and written as the pass does, nothing computed."""
     (part,) = store.snapshot("transfers").files
     file = pq.ParquetFile(part.path, read_dictionary=CODED, page_checksum_verification=True)
-    from fundlab.analysis.streaming import _ahead
-
     groups = (file.read_row_group(n, columns=READ) for n in range(file.num_row_groups))
-    chosen = (rows.select([*COLUMNS, "total"]) for rows in _ahead(groups))
+    chosen = (rows.select([*COLUMNS, "total"]) for rows in produced([groups], 1))
     first = next(chosen)
     rows = 0
     with pq.ParquetWriter(

@@ -46,7 +46,7 @@ MADE = """
         'USD' AS asset, 'USD' AS balance_asset, 'CREDIT' AS direction, 'WIRE_DEPOSIT' AS "type",
         'COMPLETED' AS status, '{{"desk":"' || (i % 7) || '"}}' AS metadata,
         '{{}}' AS auto_conversion, 'invoice ' || i AS memo, i AS moment
-    FROM (SELECT i, (hash(i) % 1000000000)::DECIMAL(18, 0) / 100 AS cents FROM range({}, {}) t(i))
+    FROM (SELECT i, (hash(i) % 1000000000)::DECIMAL(18, 0) * 0.01 AS cents FROM range({}, {}) t(i))
 """
 
 
