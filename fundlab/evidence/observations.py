@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import printable
 from fundlab.base.exact import EXACT
+from fundlab.base.progress import progress_bar
 from fundlab.base.values import Instant, overflow, plain_text
 from fundlab.store.parts import FROM, ROW_GROUP_ROWS, TO
 from fundlab.store.snapshot import Snapshot, read_versions
@@ -340,7 +341,7 @@ class Moves:
         steps, count, ends = [], 0, np.unique([*looks, self.transfers.limit])
         learned: dict[Pair, int] = {}
         standing: Counter[Pair] = Counter()
-        for rows in self:
+        for rows in self._shown():
             count += rows.column(TO).null_count
             rows = rows.filter(rows.column("counts"))
             by_pair = rows.group_by(["profile_id", "asset"])
@@ -362,6 +363,14 @@ class Moves:
             last = balances[-1][1] if balances else _NOTHING
             balances.append((seq, EXACT.add(last, moved)))
         return found, learned, standing, count
+
+    def _shown(self) -> Iterator[pa.Table]:
+        with progress_bar(
+            sum(part.rows for part in self.transfers.files), desc="adding up the transfers"
+        ) as bar:
+            for rows in self:
+                yield rows
+                bar.update(rows.num_rows)
 
     def __iter__(self) -> Iterator[pa.Table]:
         """``id``, ``profile_id``, ``asset`` (the one that changes), ``status``, ``counts``, the

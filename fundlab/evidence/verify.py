@@ -26,6 +26,7 @@ from fundlab.base.errors import (
     number_of,
     printable,
 )
+from fundlab.base.progress import progress_bar
 from fundlab.base.values import Instant
 from fundlab.evidence.observations import Problem, broken_changes, read_accounts
 from fundlab.evidence.quarantine import with_evidence
@@ -230,8 +231,15 @@ def _verify(store: TableStore, manifest: Manifest) -> Verification:
 def _check_table(snapshot: Snapshot) -> tuple[Snapshot, list[Problem]]:
     """``snapshot``, the newest, and what is wrong with its files and ids."""
     table = snapshot.table
-    with ThreadPoolExecutor(THREADS) as threads:
-        found = list(threads.map(lambda part: _inspect(snapshot, part), snapshot.files))
+    found = []
+    every = sum(part.rows for part in snapshot.files)
+    with (
+        ThreadPoolExecutor(THREADS) as threads,
+        progress_bar(every, desc=f"verifying {table.name}") as bar,
+    ):
+        for one in threads.map(lambda part: _inspect(snapshot, part), snapshot.files):
+            found.append(one)
+            bar.update(one[1].num_rows)
     damage = [problem for problems, _ in found for problem in problems]
     keys = {part.seq: rows for part, (_, rows) in zip(snapshot.files, found, strict=True)}
     damage = damage or list(_wrong_pointers(snapshot, keys))

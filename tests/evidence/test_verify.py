@@ -390,6 +390,17 @@ class TestRows:
         assert partial.verify().ok
 
 
+def test_a_verification_says_how_far_it_is(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    store.sync(FakeService([transfer(1), withdrawal(2, amount="3", total="3")]))
+    with caplog.at_level("INFO", logger="fundlab.base.progress"):
+        found = store.verify()
+    lines = [line for line in caplog.messages if "verifying" in line]
+    assert sum(int(re.findall(r": ([\d,]+) rows", line)[0].replace(",", "")) for line in lines) == (
+        found.rows
+    )
+    assert any(line.startswith("adding up the transfers: ") for line in caplog.messages)
+
+
 def test_the_result_shows_itself(store: Store) -> None:
     store.sync(FakeService([transfer(1, fee="1")]))
     found = store.verify()
