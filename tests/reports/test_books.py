@@ -24,6 +24,7 @@ from transfer_examples import DAY, START, Row, at_by_hand, exact_sum, make_rows,
 import fundlab as fl
 from fundlab.exports.ledgers import WRITERS, Books
 from fundlab.reports.books import write_books
+from fundlab.settings.labels import OF_THE_SAMPLE
 
 needs_hledger = pytest.mark.skipif(
     shutil.which("hledger") is None, reason="hledger is a program of the system: not installed"
@@ -47,10 +48,15 @@ def funds(sums: dict[tuple[str, str], Decimal]) -> dict[tuple[str, str], Decimal
     return {key: amount for key, amount in sums.items() if key[0].startswith("Assets:Funding:")}
 
 
+def account_of(profile: str) -> str:
+    """By its name, which the sample's have."""
+    return f"Assets:Funding:{OF_THE_SAMPLE.get(profile, f'Profile-{profile}')}"
+
+
 def balances(store: fl.Store, when: pd.Timestamp) -> dict[tuple[str, str], Decimal]:
     rows = fl.balances.at(store.read("transfers", settled=True), when, basis="settled")
     return {
-        (f"Assets:Funding:Profile-{row.profile_id}", row.asset): row.balance
+        (account_of(row.profile_id), row.asset): row.balance
         for row in rows.itertuples()
         if row.balance
     }
@@ -158,7 +164,7 @@ def written(rows: list[Row], folder: Path, view: str = "ledger") -> dict[str, Pa
     )
     entries = fl.books.entries(table(rows), opening=opened, view=view)
     asserted = [
-        (f"Assets:Funding:Profile-{profile}", asset, exact_sum([amount, opening[profile, asset]]))
+        (account_of(profile), asset, exact_sum([amount, opening[profile, asset]]))
         for (profile, asset), amount in at_by_hand(rows, START + 400 * DAY, view).items()
     ]
     days = entries.column("date").to_pylist() or [date(2026, 1, 1)]
