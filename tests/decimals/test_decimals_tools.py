@@ -284,9 +284,11 @@ def test_plots_that_compute(column: pd.Series) -> None:
         line.get_ydata().tolist() for line in rough]  # fmt: skip
     axes.violinplot(frame["x"])
     assert axes.imshow(frame).get_array().tolist() == floats.to_numpy().tolist()
+    assert axes.pcolormesh(frame).get_array().tolist() == floats.to_numpy().tolist()
     assert sns.heatmap(frame, ax=axes).collections[-1].get_array().size == 6
     sns.regplot(data=frame, x="x", y="y", ax=axes, ci=None)
     sns.residplot(x=frame["x"], y=frame["y"], ax=axes)
+    sns.lmplot(data=frame, x="x", y="y", ci=None)
     assert "width: 10em" in frame.style.bar().to_html()
     plt.close("all")
 
