@@ -29,7 +29,7 @@ QUERIES = {
     "pay a supplier by wire": "reference/plan_withdrawal",
     "avoid paying twice": "notebooks/04-paying-safely",
     "run every morning": "guides/schedules",
-    "names of profiles": "commands/init",
+    "names of profiles": "commands/profiles",
     "how long do wires take to settle": "recipes/flows",
     "conversions by quarter": "recipes/flows",
     "counterparties": "reference/flows",

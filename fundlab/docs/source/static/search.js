@@ -9,7 +9,7 @@ const SAME = {
 };
 const LEFT_OUT = new Set(("a an and are as at be by can do does for from how i in is it its my not " +
   "of on or our the to up was what when where which who why with").split(" "));
-const KINDS = [["recipes/", 1.5], ["guides/maintaining", 0.5], ["guides/", 1.25], ["commands/", 1.2], ["reference/interface", 0.6],
+const KINDS = [["recipes/", 1.5], ["guides/maintaining", 0.5], ["guides/for-assistants", 0.5], ["guides/", 1.25], ["commands/", 1.2], ["reference/interface", 0.6],
   ["reference/errors", 0.7], ["reference/models", 0.7], ["reference/index", 0.8], ["reference/", 1.3],
   ["notebooks/tables", 0.8], ["notebooks/", 1], ["changelog", 0.4], ["index", 0.5]];
 
