@@ -24,6 +24,8 @@ from email.utils import formatdate
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from amounts import exactly
+
 HOST: Final = "funding.example"
 WITHDRAWALS: Final = "/v2/transfer/fiat-withdrawals"
 PROFILE: Final = "7c1f0000-0000-4000-8000-00000000000a"
@@ -105,6 +107,7 @@ class Ledger:
         return [t for t in self.transfers if t["type"].endswith("_WITHDRAWAL")
                 and ref_id in (None, t.get("ref_id"))]  # fmt: skip
 
+    @exactly()
     def add(self, **members: Any) -> dict[str, Any]:
         """A transfer that is there, however it came."""
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
@@ -137,6 +140,7 @@ class Ledger:
         self.lags = self.funds_first = False
         self.hides, self.existing, self.tunnels, self.wire_cut = frozenset(), "all", [], None
 
+    @exactly()
     def withdraw(self, request: Request, wanted: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         with self.lock:
             ref_id = wanted.get("ref_id")
