@@ -48,7 +48,7 @@ _UNLISTED: Final = pa.schema(
     [("table", _TEXT), ("id", _TEXT), ("answer", _TEXT), ("since", INSTANT_TYPE),
      ("asked_at", INSTANT_TYPE)]
 )  # fmt: skip
-ANSWERS: Final = ("there", "refused", "gone")
+ANSWERS: Final = ("there", "gone", "refused")
 
 Key = tuple[str, str, str]
 """Month, type and asset; of a table without them ``""``."""
