@@ -151,6 +151,7 @@ def test_a_random_sample_is_the_same_from_any_frame_in_any_order(kind: str) -> N
     assert len(every.rows) == every.count
 
 
+@pytest.mark.thorough
 def test_every_transfer_has_the_same_chance_in_a_random_sample() -> None:
     rows = [transfer(f"t{number}") for number in range(20)]
     taken = Counter(

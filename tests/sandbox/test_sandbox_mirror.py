@@ -352,6 +352,7 @@ def test_a_saved_state_is_begun_with(tmp_path: Path) -> None:
         serve(empty=True, load=tmp_path / "none")
 
 
+@pytest.mark.thorough
 def test_mirror_is_a_gate_in_three_classes(tmp_path: Path) -> None:
     """A line for a schema that several operations share; 3 for what is dangerous and not known."""
     theirs = json.loads(json.dumps(own_document()))
