@@ -340,6 +340,7 @@ SECTIONS: Final = (
         rows=lambda report: report.flux[report.flux["transfers"].notna()],
         empty="No change against a period before is that large.",
         part="flows",
+        only_data=True,
     ),
     Section(
         "worth",
