@@ -21,6 +21,7 @@ import pandas as pd
 import pypdf
 import pytest
 from amounts import exactly
+from test_sections import WRITTEN
 
 import fundlab as fl
 from fundlab import reports
@@ -309,7 +310,7 @@ def test_one_run_at_a_time(october: tuple[Any, Path], tmp_path: Path) -> None:
     finally:
         os.close(handle)
     reports.write_report(october[0], tmp_path, ["csv"])
-    assert len(list(tmp_path.iterdir())) == 26
+    assert len(list(tmp_path.iterdir())) == WRITTEN
 
 
 def test_what_killed_runs_left_of_any_report_is_swept_and_nothing_else(
@@ -346,7 +347,7 @@ def test_a_written_report_shows_its_verdict_and_files_as_a_card(october: tuple[A
     for text in (report._repr_html_(), repr(report)):
         assert report.verdict.headline in text
         assert str(out / "report-2026-10.html") in text
-        assert f"26 tables in {out / 'report-2026-10'}.*.csv" in text
+        assert f"{WRITTEN} tables in {out / 'report-2026-10'}.*.csv" in text
     assert 'class="fl-verdict fl-good"' in report._repr_html_()
     assert 'class="fl-files"' not in dataclasses.replace(report, files=())._repr_html_()
     hostile = dataclasses.replace(report, title="<b>x</b>", files=(Path("<i>.html"),))
@@ -406,7 +407,7 @@ def test_report_prints_where_and_exits_with_3_on_breaks(
     status, out, _ = fundlab(*usual, good.path, "--json")
     printed = json.loads(out)
     assert (status, printed["reconciled"], printed["breaks"]) == (0, True, 0)
-    assert len(printed["files"]) == 26
+    assert len(printed["files"]) == WRITTEN
     assert fundlab(*usual, good.path, "--quiet")[:2] == (0, "")
     status, out, _ = fundlab(*usual, bad.path, "--quiet")
     assert (status, out.startswith("Not reconciled: ")) == (3, True)

@@ -59,6 +59,10 @@ COLUMNS = {
     "approved_by difference",
 }
 """What the sections' frames of the sample hold, written by hand."""
+ONLY_SHOWN = {"by_profile", "daily_flows", "hours"}
+"""Sections that no file has."""
+WRITTEN = len({*COLUMNS} - ONLY_SHOWN) + 1
+"""CSV files of a report: its facts are one more."""
 
 
 @pytest.fixture(scope="module")
