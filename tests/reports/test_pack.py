@@ -32,6 +32,12 @@ STEM = "close-2026-02"
 SAID = {"Adjusted balance per bank": "adjusted_bank", "Difference": "difference",
         "Adjusted balance per service": "adjusted_service"}  # fmt: skip
 """Lines of the workbook, and the codes that the CSV has for them."""
+TABLES = ["roll-forward", "lines", "reconciliation", "proof-of-cash", "flux", "open-items",
+          "ageing", "restatements", "decisions", "control-totals", "data"]  # fmt: skip
+"""Of a pack without the bank's side and without a sample, a CSV file each."""
+BESIDE = {"pack.json", *(f"{STEM}.{end}" for end in ("pdf", "xlsx", "json")),
+          *(f"{STEM}.{name}.csv" for name in TABLES)}  # fmt: skip
+"""The files beside the page."""
 
 
 @pytest.fixture(scope="module")
@@ -347,9 +353,10 @@ def test_the_commands_write_the_pack_and_perform_it_again(
 ) -> None:
     where = ["--store", str(packed[0].path)]
     cli.run(["close", "2026-02", "--out", str(tmp_path / "pack"), *where])
-    assert f"the pack is {tmp_path / 'pack' / STEM}.html and 14 files beside it" in (
+    assert f"the pack is {tmp_path / 'pack' / STEM}.html and {len(BESIDE)} files beside it" in (
         capsys.readouterr().out
     )
+    assert {path.name for path in (tmp_path / "pack").iterdir()} == {f"{STEM}.html", *BESIDE}
     cli.run(["reperform", str(tmp_path / "pack"), *where])
     assert capsys.readouterr().out.startswith("every figure and file of ")
     (tmp_path / "pack" / f"{STEM}.html").write_text("signed")
@@ -400,7 +407,7 @@ def test_without_typst_the_pack_has_no_pdf_and_says_how_to_get_one(
         reports.reperform(*packed)
     cli.run(["close", "2026-02", "--out", str(tmp_path / "pack"), *where])
     out = capsys.readouterr().out
-    assert "html and 13 files beside it" in out
+    assert f"html and {len(BESIDE) - 1} files beside it" in out
     assert "there is no PDF: it needs typst, pip install 'fundlab[pdf]'" in out
     assert not [*(tmp_path / "pack").glob("*.pdf")]
     assert reports.reperform(packed[0], tmp_path / "pack") == []
