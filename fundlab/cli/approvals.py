@@ -33,7 +33,7 @@ def approve(
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
-    """Look at a request for a payment, check it against the service, and sign it.
+    """Check a request for a payment with the service; sign it.
 
     The signature is a file beside the request. Nobody approves without a terminal, or what they
     asked for themselves.

@@ -22,10 +22,10 @@ def mcp(
         ),
     ] = None,
 ) -> None:  # fmt: skip
-    """Serve a store to an assistant, read-only, over standard input and output.
+    """Serve a store to an assistant, read-only.
 
-    By the Model Context Protocol (pip install 'fundlab[mcp]'). The process has no credential; it
-    sends nothing to the service.
+    By the Model Context Protocol (pip install 'fundlab[mcp]'), over standard input and
+    output. The process has no credential; it sends nothing to the service.
     """
     from fundlab.operate.assistant import server
     from fundlab.operate.store import Store

@@ -33,7 +33,7 @@ commands = typer.Typer()
 bank = typer.Typer(
     cls=_Files,
     no_args_is_help=True,
-    help="Prove bank statements, and reconcile the transfers: 'bank FILE…' is 'bank reconcile "
+    help="Prove bank statements, and reconcile the transfers. 'bank FILE…' is 'bank reconcile "
     "FILE…'.",
 )
 commands.add_typer(bank, name="bank")

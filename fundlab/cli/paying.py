@@ -176,7 +176,7 @@ def show_journal(
 
 @commands.command("resume")
 def ask_again(store: StorePath = None, as_json: Json = False) -> None:
-    """Ask the service what became of payments that are not settled.
+    """Ask what became of payments that are not settled.
 
     Nothing is paid. Exit status 3 while the outcome of one is unknown.
     """
