@@ -30,6 +30,11 @@ from fundlab.tables.transfers import Basis, moved_asset
 
 __all__ = ["Sample", "evaluate", "factors", "sample"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Method = Literal["mus", "random"]
 _SHEET: Final = columns(
     ("transfer_id", TEXT_TYPE), ("at", TIME_TYPE), ("profile_id type stratum", TEXT_TYPE),
@@ -165,17 +170,17 @@ def sample(
         )
         every = bench.collect(rows.select("id", "at", "profile_id", "type", "total").sort("id"))
     amounts = [_units(one) for one in every.column("total").to_pylist()]
-    interval, hits = None, [1] * len(amounts)
+    step, hits = None, [1] * len(amounts)
     if method == "mus":
         if size is not None:
-            interval = max(sum(amounts) // size, 1)
+            step = max(sum(amounts) // size, 1)
         else:
             wanted = Fraction(_decimal("precision", precision)) / Fraction(factors(sure, 0)[0])
-            interval = math.floor(wanted * 10**MAX_FRACTION_DIGITS)
-        if interval < 1:
+            step = math.floor(wanted * 10**MAX_FRACTION_DIGITS)
+        if step < 1:
             raise AnalysisError(f"precision={precision!r} is not an amount of more than 0")
-        start = int.from_bytes(sha256(f"mus {seed}".encode()).digest(), "big") % interval + 1
-        hits = _hits(amounts, interval, start)
+        start = int.from_bytes(sha256(f"mus {seed}".encode()).digest(), "big") % step + 1
+        hits = _hits(amounts, step, start)
     else:
         drawn = sorted(
             range(len(amounts)),
@@ -184,7 +189,7 @@ def sample(
         chosen = {*drawn}
         hits = [int(place in chosen) for place in range(len(amounts))]
     places = [place for place, count in enumerate(hits) if count]
-    strata = ["random" if interval is None else "top" if amounts[place] >= interval else "interval"
+    strata = ["random" if step is None else "top" if amounts[place] >= step else "interval"
               for place in places]  # fmt: skip
     taken = every.take(pa.array(places, pa.int64()))
     none = pa.nulls(len(places))
@@ -193,7 +198,7 @@ def sample(
     table = pa.table(arrays, names=_SHEET.names)
     return Sample(
         method, period if isinstance(period, str) else " to ".join(map(str, period)), asset, seed,
-        sure, len(amounts), _amount(sum(amounts)), None if interval is None else _amount(interval),
+        sure, len(amounts), _amount(sum(amounts)), None if step is None else _amount(step),
         to_pandas(table.cast(_SHEET)), pin,
     )  # fmt: skip
 
@@ -270,15 +275,15 @@ def factors(confidence: str | Decimal, misstatements: int) -> list[Decimal]:
             terms = (math.exp(i * math.log(mean) - mean - math.lgamma(i + 1))
                      for i in range(count + 1))  # fmt: skip
             low, high = (mean, high) if sum(terms) > risk else (low, mean)
-        found.append(Decimal(math.ceil(high * 100 - 1e-7)).scaleb(-2))
+        found.append(Decimal(math.ceil(high * 100 - 1e-7)).scaleb(-2, EXACT))
     return found
 
 
 def _hits(amounts: Sequence[int], interval: int, start: int) -> list[int]:
     """How many of the units ``start``, ``start + interval`` … each of ``amounts`` holds."""
     hits, below, before = [], 0, 0
-    for amount in amounts:
-        below += amount
+    for units in amounts:
+        below += units
         now = (below - start) // interval + 1
         hits.append(now - before)
         before = now
