@@ -20,6 +20,11 @@ from fundlab.tables.transfers import Rows, change, moved_asset
 
 __all__ = ["explain"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Segment = tuple[str, ...]
 """Asset, direction, and what the periods are taken apart by."""
 

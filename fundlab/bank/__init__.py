@@ -20,3 +20,7 @@ __all__ = [
     "reconcile",
     "sample",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -48,8 +48,8 @@ SECTIONS: Final = {
 
 
 SUBJECTS: Final = {
-    "Prove": "reconcile checks bank",
-    "Study": "balances flows fees events books value sql",
+    "Prove": "reconcile checks bank audit",
+    "Study": "balances flows fees flux events books value sql",
     "Show, report, export": "show charts report exports",
     "Keep what the service says": "Store sample context",
     "Load": "connect Client load_transfers load_balances load_events load_fiat_accounts "
