@@ -81,6 +81,12 @@ def init(
     store: Annotated[
         Path | None, typer.Option(help="The store's folder; by default data/NAME in this folder.")
     ] = None,
+    approvals: Annotated[
+        str | None, typer.Option(help="How many other people must approve a payment.")
+    ] = None,
+    approval_from: Annotated[
+        str | None, typer.Option(help="Of payments from this amount on; by default of each.")
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the profile where there is one.")
     ] = False,
@@ -191,14 +197,19 @@ def init(
         if key_id:
             values |= {"signing_key": str(key), "signing_key_id": key_id}
     settings = Settings(**values, client_secret=secret)  # checked before anything is written
-    if settings.is_production and asking:
-        values["approvals"] = ask(
-            "approvals", "How many other people must approve a payment", "--force", default="0"
+    if settings.is_production and asking and approvals is None:
+        approvals = ask(
+            "approvals", "How many other people must approve a payment", "--approvals", default="0"
         )
-        if values["approvals"]:
-            least = ask("approval_from", "From which amount on (each: Enter)", "--force",
-                        default="", show_default=False)  # fmt: skip
-            values |= {"approval_from": str(least)} if least else {}
+        if approvals and approval_from is None:
+            approval_from = ask(
+                "approval_from", "From which amount on (each payment: Enter)", "--approval-from",
+                default="", show_default=False,
+            )  # fmt: skip
+    if approvals:
+        values["approvals"] = checked("approvals", approvals)
+    if approval_from:
+        values["approval_from"] = str(checked("approval_from", approval_from))
 
     if keyring:
         entry = f"fundlab-{name}"

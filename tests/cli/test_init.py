@@ -123,6 +123,19 @@ def test_a_service_elsewhere_is_production(config: Path, fundlab: Any) -> None:
     assert out.startswith(f"profile [production] is in {config} ")
 
 
+def test_where_money_is_real_init_asks_for_approvals(config: Path, fundlab: Any) -> None:
+    given = ("--service", "https://service.invalid", "--client-id", "c", "--secret-stdin")
+    _, _, err = fundlab("init", *given, answer="\nsecret\n\n2\n10000.00\n")
+    assert "How many other people must approve a payment [0]:" in err
+    written = tomllib.loads(config.read_text())["production"]
+    assert (int(written["approvals"]), written["approval_from"]) == (2, "10000.00")
+    assert fl.Settings.load("production").approvals == 2
+    again = ("--auth-url", "https://service.invalid", "--force", "--approvals", "x")
+    status, _, err = fundlab("init", *given, *again, answer="secret\n")
+    assert status == 1
+    assert "how many other people must approve, 0 to 9" in err
+
+
 def test_a_profile_is_not_overwritten_unasked(init: Any, config: Path, fundlab: Any) -> None:
     init()
     written = config.read_text()
