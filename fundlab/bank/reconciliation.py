@@ -216,7 +216,8 @@ def reconcile(
     where you know it; without it the books begin with the bank's opening balance and what was then
     open. ``carried`` are the ``items`` of the period before, or the path of what ``fundlab bank
     --json`` printed of it: what is older than the period and the first statement counts only if it
-    is among them, or if the bank books it now. ``decisions`` are what :func:`accept` recorded, by
+    is among them, or if it settled after their period and the bank books it now; without
+    ``carried``, if the bank books it now. ``decisions`` are what :func:`accept` recorded, by
     default all of the store; for transfers of a frame give ``store.annotations()``. ``as_of`` or
     ``pin`` is up to when the transfers of a store are known. The other arguments are those of
     ``fl.bank.match``.
@@ -288,15 +289,25 @@ def reconcile(
     elif as_of is not None or pin is not None:
         raise AnalysisError("as_of and pin are of a store; give one, or the transfers known then")
     settled = _settled_days(rows)
+    since = begin - timedelta(days=window + EARLY)
+    booked_here = _known(entries["booked_on"])
     entries, old, kept = _with_carried(entries, carried, asset)
+    if carried is not None:
+        # What settled up to the end of the period before and is not carried had its entry then:
+        # taken again, by one booked twice, it would restate what was closed.
+        ends = (_day(on) + timedelta(days=int(age))
+                for on, age in zip(carried["on"], carried["age"], strict=True))  # fmt: skip
+        closed = max(ends, default=first - timedelta(days=1))
+        if all(day > closed for day in booked_here):
+            since = max(since, closed + timedelta(days=1))
     decided = decisions_of(decisions, {*entries["entry_id"]}, settled.keys())
     paired = {transfer for _, transfer in decided.together}
     # Of what settled before the statements and the period begin, only that is known to be open
     # which was carried.
-    since = min(begin - timedelta(days=window + EARLY), first)
     matching = match(
         _between(
-            rows, asset, settled, since, old["service"] | paired, {row["item_id"] for row in kept}
+            rows, asset, settled, min(since, first), old["service"] | paired,
+            {row["item_id"] for row in kept},
         ),
         entries, side=side, window=window, asset=asset, fees=fees, decisions=decisions,
         rules=bank.rules,

@@ -92,6 +92,7 @@ def months_foot(path: Path, seed: int, months: int) -> None:
 def test_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
     for seed in range(4):
         months_foot(tmp_path, seed, 3)
+    months_foot(tmp_path, 177, 5)  # the bank books twice at a month's end, less its charges
 
 
 @pytest.mark.filterwarnings(
@@ -214,6 +215,35 @@ def test_open_items_carry_with_their_age(tmp_path: Path) -> None:
     assert {*march.items["category"]} == {"unrecorded"}
     with pytest.raises(AnalysisError, match="carried has no column category"):
         bank.reconcile(rows, third, "2026-03", carried=february.items.drop(columns="category"))
+
+
+def test_what_was_cleared_in_the_month_before_is_not_taken_again(tmp_path: Path) -> None:
+    """The bank books ``paid`` a second time, within the window, in January or in February."""
+    rows = paid([transfer("paid", 100, 29), transfer("open", 40, 30)])
+    again = "2026-01-31,100,1200,r2,paid"
+    for first, second in (
+        (("2026-01-30,100,1100,r1,paid", again), ("2026-02-02,40,1240,r3,open",)),
+        (("2026-01-30,100,1100,r1,paid",), ("2026-02-01,100,1200,r2,paid",
+                                            "2026-02-02,40,1240,r3,open")),
+        (("2026-01-30,100,1100,r1,paid", "2026-01-31,40,1140,r3,open"),
+         ("2026-02-01,100,1240,r2,paid",)),
+    ):  # fmt: skip
+        january = bank.reconcile(rows, read_csv(tmp_path, *first), "2026-01")
+        statement = read_csv(tmp_path, *second)
+        february = bank.reconcile(rows, statement, "2026-02", carried=january.items)
+        check_that_it_foots(february)
+        before, after = lines_of(january), lines_of(february)
+        for line in ("per_bank", "adjusted_bank", "per_service", "adjusted_service"):
+            assert after[line]["opening"] == before[line]["closing"], line
+        assert after["unrecorded"]["closing"] + after["bank_errors"]["closing"] == 100
+        (left,) = february.unexplained.to_dict("records")
+        assert (left["side"], left["amount"]) == ("bank", 100)
+        # A person may say otherwise.
+        by_hand = pd.DataFrame({"item_id": [left["item_id"]], "decision": ["match paid"]})
+        accepted = bank.reconcile(
+            rows, statement, "2026-02", carried=january.items, decisions=by_hand
+        )
+        assert accepted.unexplained.empty
 
 
 def test_statements_that_cannot_be_reconciled_are_refused(tmp_path: Path) -> None:
