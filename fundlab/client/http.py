@@ -29,7 +29,12 @@ import urllib3
 from requests.certs import where  # type: ignore[attr-defined] # of certifi
 from requests.utils import get_auth_from_url, get_environ_proxies, select_proxy
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import DecodeError, LocationValueError, ReadTimeoutError
+from urllib3.exceptions import (
+    DecodeError,
+    LocationValueError,
+    NewConnectionError,
+    ReadTimeoutError,
+)
 from urllib3.util.ssl_ import create_urllib3_context
 
 from fundlab.base.errors import printable
@@ -43,6 +48,7 @@ _BYTES_A_VALUE: Final = 64
 """At least, on average, in an answer near its bound: a value takes more in memory than on the wire,
 so a page of the shortest would fill it."""
 _PROXY_HINT: Final = "check the variables http_proxy, https_proxy and no_proxy, or trust_env"
+_SOCKS: Final = ("socks4", "socks4a", "socks5", "socks5h")
 _LONGEST_REASON: Final = 80
 MAX_CONNECTIONS: Final = 32
 _CHUNK: Final = 1024 * 1024
@@ -218,13 +224,14 @@ def failure_of(error: Exception, wire: Wire) -> Failure:
             problem = "the proxy is a SOCKS proxy, for which the package PySocks is missing"
             hint = f"pip install 'requests[socks]', or {_PROXY_HINT}"
         elif isinstance(error, LocationValueError):  # our own addresses are checked
-            problem = "the proxy's address is not one of the form http://host:port"
+            problem = "the proxy's address is not one of the form http://host:port or socks5h://"
         else:
             problem, hint = "the certificates of ca_bundle cannot be read", ""
     elif wire.stage == "proxy":
         reason, hint = wire.tunnel or reason, _PROXY_HINT
         problem = f"the proxy of http_proxy or https_proxy cannot be used ({reason or 'no answer'})"
-        final = not wire.tunnel.startswith("5") if wire.tunnel else reason is not None
+        perhaps = ("5", "0x")  # a status of HTTP, a reply of SOCKS: it did not reach the service
+        final = not wire.tunnel.startswith(perhaps) if wire.tunnel else reason is not None
     elif any(isinstance(c, ssl.SSLCertVerificationError) for c in handshake):
         problem, final = "its certificate could not be verified", True
     elif handshake and not any(isinstance(c, ssl.SSLEOFError) for c in handshake):
@@ -366,9 +373,10 @@ class _Observed:
     _buffer: list[bytes]
     is_closed: bool
     proxy: Any
+    _socks_options: Any = None
 
     def _new_conn(self) -> socket.socket:
-        _call.wire.stage = "proxy" if self.proxy else "connection"
+        _call.wire.stage = "proxy" if self.proxy or self._socks_options else "connection"
         sock: socket.socket = super()._new_conn()  # type: ignore[misc]
         if not self.proxy:
             _call.wire.stage = "tls"
@@ -411,6 +419,7 @@ def pool_of(
     of a proxy, ``ImportError`` where the package for its kind is missing.
     """
     kept: dict[str, Any] = {"maxsize": MAX_CONNECTIONS}
+    tls: type[_TlsPool] = _TlsPool
     if place.scheme == "https":
         context = kept["ssl_context"] = create_urllib3_context()
         bundle = ca_bundle or where()
@@ -419,19 +428,35 @@ def pool_of(
         manager = urllib3.PoolManager(**kept)
     else:
         proxy = proxy if "://" in proxy else f"http://{proxy}"
-        if not urlsplit(proxy).hostname:
+        scheme = urlsplit(proxy).scheme
+        if not urlsplit(proxy).hostname or (scheme.startswith("socks") and scheme not in _SOCKS):
             raise LocationValueError
         user, password = get_auth_from_url(proxy)
-        if proxy.lower().startswith("socks"):
+        if scheme in _SOCKS:
             if find_spec("socks") is None:  # of which urllib3 only warns
                 raise ImportError
-            from urllib3.contrib.socks import SOCKSProxyManager
+            from urllib3.contrib.socks import SOCKSHTTPSConnection, SOCKSProxyManager
+
+            class ThroughSocks(_TlsPool):  # here, as its package is one of the user's own choice
+                class ConnectionCls(_Observed, SOCKSHTTPSConnection):
+                    response_class = _Response
+
+                    def _new_conn(self) -> socket.socket:
+                        try:
+                            return super()._new_conn()
+                        except NewConnectionError as error:
+                            told: Any = error.__context__  # of PySocks, or what it wrapped
+                            told = getattr(told, "socket_err", None) or told
+                            if not told.errno:
+                                _call.wire.tunnel = printable(str(told)[:_LONGEST_REASON])
+                            raise error from told
 
             manager = SOCKSProxyManager(proxy, user or None, password or None, **kept)
+            tls = ThroughSocks
         else:
             auth = urllib3.make_headers(proxy_basic_auth=f"{user}:{password}") if user else {}
             manager = urllib3.ProxyManager(
                 proxy, proxy_headers=auth, proxy_ssl_context=kept.get("ssl_context"), **kept
             )
-    manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _TlsPool}
+    manager.pool_classes_by_scheme = {"http": _PlainPool, "https": tls}
     return manager.connection_from_host(place.hostname, place.port, place.scheme)

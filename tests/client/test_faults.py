@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import pickle
 import socket
+import ssl
 import threading
 import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from scripted import answer, cut, drip, flood, hang, problem, reset, token
 
 from fundlab.base import errors
 from fundlab.client.client import Client
+from fundlab.client.http import Answer, Failure, Http, Outgoing
 from fundlab.client.transport import Environment
 from fundlab.sync.loaders import load_transfers
 
@@ -476,6 +479,7 @@ def test_a_proxy_is_obeyed_when_settings_say_so(
         ("socks5://127.0.0.1:1080", "SOCKS proxy, for which the package PySocks is missing; noth"
          r".*pip install 'requests\[socks\]'"),
         ("http://", "the proxy's address is not one of the form http://host:port"),
+        ("socks://127.0.0.1:1080", "the proxy's address is not one of the form http://host:port"),
         ("ftp://127.0.0.1:21", "the proxy's address is not one of the form"),
         ("http://user:canary-5f0c2d@127.0.0.1:port", "the proxy's address is not one of the form"),
         ("http://user:canary-5f0c2d@127.0.0.1:1", r"cannot be used \(Connection refused\); nothing"
@@ -486,6 +490,7 @@ def test_a_proxy_is_obeyed_when_settings_say_so(
 def test_a_wrong_proxy_is_named_at_once(
     proxy: str, problem: str, make_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("fundlab.client.http.find_spec", lambda _: None)  # PySocks or not
     monkeypatch.setenv("https_proxy", proxy)
     monkeypatch.setenv("no_proxy", "")
     slept: list[float] = []
@@ -498,6 +503,66 @@ def test_a_wrong_proxy_is_named_at_once(
     assert slept == []
     assert "attempts" not in str(caught.value)
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reply", "content", "told"),
+    [
+        (0, GOOD, Answer(200, {}, b"")),
+        (0, b"", Failure("the connection broke (RemoteDisconnected)", sent=True)),
+        (5, b"", Failure("the proxy of http_proxy or https_proxy cannot be used (0x05: Connection"
+                         " refused)", sent=False)),
+        (None, b"", Failure("the proxy of http_proxy or https_proxy cannot be used (Connection"
+                            " refused)", sent=False, final=True)),
+    ],
+)  # fmt: skip
+def test_a_socks_proxy_is_gone_through_and_what_was_sent_is_known(
+    reply: int | None, content: bytes, told: Answer | Failure, monkeypatch: pytest.MonkeyPatch,
+    tls_certificate_of: Callable[[str], Path],
+) -> None:  # fmt: skip
+    pytest.importorskip("socks", reason="PySocks is not installed")
+    certificate = tls_certificate_of("service.example")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
+    asked: list[bytes] = []
+
+    def serve(listener: socket.socket) -> None:  # RFC 1928 and 1929, then the service itself
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.recv(4)[0] == 5
+            connection.sendall(b"\5\2")
+            asked.append(connection.recv(100))
+            connection.sendall(b"\1\0")
+            asked.append(connection.recv(100))
+            connection.sendall(bytes([5, reply or 0, 0, 1, 0, 0, 0, 0, 0, 0]))
+            if not reply:
+                with context.wrap_socket(connection, server_side=True) as secured:
+                    asked.append(secured.recv(1000))
+                    secured.sendall(content)
+
+    monkeypatch.setenv("no_proxy", "")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        monkeypatch.setenv("ALL_PROXY", f"socks5h://user:canary-5f0c2d@{place}")
+        if reply is None:
+            listener.close()
+        else:
+            thread = threading.Thread(target=serve, args=(listener,))
+            thread.start()
+        http = Http(connect_timeout=5, read_timeout=5, ca_bundle=str(certificate), trust_env=True)
+        found = http.exchange(Outgoing("GET", "https://service.example/t", {}), 5)
+        http.close()
+    if reply is not None:
+        thread.join()
+        assert asked[0] == b"\1\4user\x0dcanary-5f0c2d"
+        assert asked[1] == b"\5\1\0\3\x0fservice.example\x01\xbb"  # the proxy resolves the name
+        assert [line.split(b"\r\n")[0] for line in asked[2:]] == [b"GET /t HTTP/1.1"] * (not reply)
+    if isinstance(told, Failure):
+        assert isinstance(found, Failure)
+        assert (found.problem, found.sent, found.final) == (told.problem, told.sent, told.final)
+    else:
+        assert isinstance(found, Answer)
+        assert found.status == told.status
 
 
 @pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"])
