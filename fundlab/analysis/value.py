@@ -222,7 +222,7 @@ def checked_age(max_age: str | timedelta) -> int:
 
 def _units(rows: pa.Table) -> pa.ChunkedArray:
     """What ``notional_value`` is of: amount and fee."""
-    return pc.add(rows.column("amount").cast(_FACTOR), rows.column("fee").cast(_FACTOR))
+    return pc.add(rows.column("amount").cast(_WIDE), rows.column("fee").cast(_WIDE))
 
 
 def _own_price(rows: pa.Table) -> pa.ChunkedArray:

@@ -210,3 +210,11 @@ def test_a_price_below_nothing_and_one_that_does_not_fit_are_refused() -> None:
     huge = priced([("USDC", START, Decimal(10) ** 18)])
     with pytest.raises(OverflowError, match="a price or a value has more than 20 integer digits"):
         fl.value.of(frame, prices=huge, max_age="999D")
+
+
+def test_the_largest_amount_that_a_table_holds_has_a_value() -> None:
+    most = Decimal("99999999999999999999.999999999999999999")
+    frame = KINDS["decimal"](make_rows(1, 3, 3)).assign(asset="USD", notional_value=None)
+    for name, amount in (("amount", most - 1), ("fee", Decimal(1)), ("total", most)):
+        frame[name] = pd.array([amount], dtype="decimal")
+    assert [*fl.value.of(frame, amounts=["total"])["total_value"]] == [most]
