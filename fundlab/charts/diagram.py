@@ -69,7 +69,7 @@ def flow_diagram(
 
     gather(name for name in tables if asset is None or name == asset)
     shown = dict(few)
-    if not {*order}.issuperset(*profiles.values()):
+    if not set().union(*profiles.values()) <= {*order}:
         gather(tables)  # colours are those of all assets
     names = dict.fromkeys([*order, *sorted(set().union(*profiles.values()))])
     colors = {name: theme.series[n % len(theme.series)] for n, name in enumerate(names)}

@@ -324,3 +324,13 @@ def test_the_letters_of_the_diagram_are_as_large_as_those_of_a_panel() -> None:
     )  # fmt: skip
     (axes,) = charts.flow_diagram(links).axes
     assert min(text.get_fontsize() for text in axes.texts) >= 10
+
+
+def test_flows_of_several_assets_are_drawn_a_panel_each() -> None:
+    rows = [(1, "Wire deposit", "main", "USD", 8), (1, "Crypto deposit", "other", "ETH", 3)]
+    frame = pd.DataFrame(rows, columns=["stage", "source", "target", "asset", "amount"])
+    figure = charts.flow_diagram(decimals(frame, "amount"))
+    assert figure.get_label().endswith(
+        "ETH 3 into and 0 out of 1 profiles; USD 8 into and 0 out of 1 profiles."
+    )
+    assert len(figure.axes) == 2
