@@ -34,7 +34,7 @@ OPTIONAL = [
 DECLARED = NEEDED + [one for found in EXTRAS.values() for one in found]
 INSTALLED_BY_TESTS = NEEDED + [
     one
-    for name in sorted(EXTRAS.keys() - {"all", "bench", "spark", "tools"})
+    for name in sorted(EXTRAS.keys() - {"all", "bench", "mcp", "spark", "tools"})
     for one in EXTRAS[name]
 ]
 PART_OF = {

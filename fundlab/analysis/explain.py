@@ -105,7 +105,7 @@ def explain(
     transfers: FrameT, reported: object, assertions: object = None, opening: object = None
 ) -> FrameT:
     """``profile_id``, ``asset``, ``difference``, ``rank`` (int64, 1 the likeliest), ``cause``,
-    ``transfer_id``, ``amount``, ``detail``, sorted: what could make each difference that
+    ``transfer_id``, ``amount``, ``detail``, sorted: what could make each break, a difference that
     :func:`compare` finds; empty when everything matches, and where ``until=`` cut off rows.
 
     ``assertions`` are balances observed over time: ``store.read("balances")`` (the columns of
