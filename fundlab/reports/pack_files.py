@@ -121,7 +121,7 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
                     "statements": [str(name) for name in pack["bank"]["statements"]],
                     "options": dict(pack["bank"]["options"]),
                 },
-                "sample": pack.get("sample") and dict(pack["sample"]),
+                **({"sample": dict(pack["sample"])} if pack.get("sample") else {}),
                 "files": {str(name): str(digest) for name, digest in pack["files"].items()},
             }
             for stem, pack in packs.items()
@@ -392,7 +392,7 @@ def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
                 if (seq := seqs.get(pack["last_record"])) is not None:
                     _write(
                         store, close, records[:seq], Path(scratch), pack["versions"],
-                        pack["bank"], _bank_files(place, pack["bank"]), pack["sample"],
+                        pack["bank"], _bank_files(place, pack["bank"]), pack.get("sample"),
                         with_pdf=f"{stem}.pdf" in pack["files"],
                     )  # fmt: skip
             for path in sorted(Path(scratch).iterdir()):
