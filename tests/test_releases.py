@@ -90,9 +90,11 @@ def test_they_hold_what_is_tracked_and_nothing_else(
     package = {name for name in tracked if name.startswith("fundlab/")}
     moved = {"fundlab/sandbox/pytest_fundlab.py": "pytest_fundlab.py"}
     expected = {moved.get(name, name) for name in package}
-    expected |= {"fundlab/" + name for name in tracked if name.startswith("data/sample/")} | {
-        f"fundlab/docs/{name}" for name in tracked if name.startswith("notebooks/")
-    }
+    expected |= {
+        "fundlab/" + name
+        for name in tracked
+        if name.startswith(("data/sample/", "data/statements/"))
+    } | {f"fundlab/docs/{name}" for name in tracked if name.startswith("notebooks/")}
     for kind in ("pure", "linux"):
         with zipfile.ZipFile(releases[kind]) as wheel:
             found = {name for name in wheel.namelist() if ".dist-info/" not in name}

@@ -327,6 +327,7 @@ def frame() -> Iterator[pd.DataFrame]:
      for row in MATRIX],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:The 'future.infer_string'", "ignore:PySpark does not yet")
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis 12, DuckDB 2.0.1
 def test_a_tool_does_what_its_row_says(row: Row, frame: pd.DataFrame) -> None:
     row.check(frame)
 
