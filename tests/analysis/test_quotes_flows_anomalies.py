@@ -235,7 +235,11 @@ def test_a_store_brings_its_instructions_and_its_settlement_times() -> None:
     assert by_kind["instructions"] == len(quoting) > 500
     settled = store.read("transfers", settled=True)
     settled = settled[settled["status"] == "COMPLETED"]
-    longest = (settled["settled_at"] - settled["created_at"]).groupby(settled["type"], observed=True).max()
+    longest = (
+        (settled["settled_at"] - settled["created_at"])
+        .groupby(settled["type"], observed=True)
+        .max()
+    )
     found = flows.settlement_time(store).df().set_index("type")["max"]
     assert found.to_dict() == longest[found.index].dt.round("us").to_dict()  # as intervals are
 

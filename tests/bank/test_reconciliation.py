@@ -113,14 +113,16 @@ def check_that_each_counts_once(path: Path, seed: int, amounts: str, plain: floa
     balance, rows = 1, ["date,amount,balance,charges,memo", f"{FIRST},0.01,0.01,0,interest"]
     for line in sorted(world.lines, key=lambda line: line.day):
         balance += line.cents
-        figures = (str(money(cents)) for cents in (line.cents, balance, line.charges))
+        with exactly():
+            figures = [str(money(cents)) for cents in (line.cents, balance, line.charges)]
         rows.append(f"{FIRST + timedelta(days=line.day)},{','.join(figures)},{line.text}")
     path.write_text("\n".join(rows))
     end = max(line.day for line in world.lines)
     for last in (end, end // 2):  # the whole, and a period in its middle
         period = f"{FIRST + timedelta(days=last)}"
         until = [p for p in world.payments if p.day <= last]
-        ours = str(money(sum(payment.cents for payment in until)))
+        with exactly():
+            ours = str(money(sum(payment.cents for payment in until)))
         found = bank.reconcile(transfers, bank.read(path), period, balance=ours)
         lines = lines_of(found)
         assert lines["difference"]["closing"] == 0, (seed, amounts, plain, period)
