@@ -369,7 +369,7 @@ def withdrawals(
     found["recipient"] = recipients.names(found)
     for name, said in (("approved_by", approved_by), ("difference", differences)):
         folded = {ref_id.casefold(): text for ref_id, text in said.items()}
-        found[name] = found["ref_id"].str.casefold().map(folded).astype("str")
+        found[name] = found["ref_id"].str.casefold().map(folded).astype("string")
     return found[[*columns, "approved_by", "difference"]]
 
 

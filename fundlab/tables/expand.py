@@ -115,7 +115,7 @@ def bank_summary(owner: Any, instructions: Any) -> BankSummary:
     for name, text in (("fiat_account_owner", owner), ("fiat_network_instructions", instructions)):
         try:
             account = FiatAccount.model_validate({"id": "-", name: _account.decode(text)})
-        except (ValueError, TypeError):
+        except (msgspec.MsgspecError, ValueError, TypeError):  # before 0.19 no ValueError
             continue
         members[name] = getattr(account, name)
     return FiatAccount.model_validate(members).summary
