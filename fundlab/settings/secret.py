@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote, quote_plus
@@ -58,7 +57,7 @@ class Secret(Masked):
 
     def __init__(self, value: str) -> None:
         super().__init__(value)
-        object.__setattr__(self, "spellings", cache(lambda: spellings_of(value)))
+        object.__setattr__(self, "spellings", Masked(spellings_of(value)).reveal)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
