@@ -1,4 +1,4 @@
-"""The proof of cash: what the balances per bank and per service lack, in four columns.
+"""The proof of cash: what the balances per bank and per transfers lack, in four columns.
 
 Every matched group, open transfer and open entry has a flow that is true (what happened), one at
 the bank and one in the service's books. What the bank lacks of the truth is in transit, outstanding
@@ -212,7 +212,7 @@ class Book:
     def proof(
         self, bank: Mapping[str, Decimal], balance: Decimal | None, *, is_known: bool
     ) -> pd.DataFrame:
-        """Without ``is_known`` there is no balance per service, only what moved it."""
+        """Without ``is_known`` there is no balance per transfers, only what moved it."""
         lines: dict[str, dict[str, Decimal]] = {"per_bank": dict(bank)}
         lines |= {name: self.corrections[name] for name in _OF_BANK}
         lines["adjusted_bank"] = _added(lines.values())
@@ -234,8 +234,8 @@ class Book:
         }
         labels = {
             "per_bank": "Balance per bank", "adjusted_bank": "Adjusted balance per bank",
-            "per_service": "Balance per service",
-            "adjusted_service": "Adjusted balance per service", "difference": "Difference",
+            "per_service": "Balance per transfers",
+            "adjusted_service": "Adjusted balance per transfers", "difference": "Difference",
             **CATEGORIES,
         }  # fmt: skip
         rows: list[dict[str, Any]] = [

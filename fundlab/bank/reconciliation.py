@@ -1,4 +1,4 @@
-"""Balance per bank against balance per service: the bank reconciliation and the proof of cash.
+"""Balance per bank against balance per transfers: the bank reconciliation and the proof of cash.
 
 What statements, transfers, decisions and the period before say goes into the four columns of
 :mod:`fundlab.bank.proof_of_cash`, so that the statement foots and the proof cross-foots, or
@@ -32,6 +32,7 @@ from fundlab.base.errors import AnalysisError, number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum, money_text
 from fundlab.display import Card, Cell, Shown, Style, Table
+from fundlab.models import COMPLETED
 from fundlab.settings.secret import mask_number
 from fundlab.tables.expand import bank_summary
 from fundlab.tables.frames import to_frame
@@ -40,7 +41,17 @@ _STATEMENT: Final = pa.schema(
     [("line", pa.string()), ("label", pa.string()), ("items", pa.int64()), ("amount", AMOUNT_TYPE)]
 )
 _DAYS: Final = Wanted("transfers", {"id": TEXT, "updated_at": TIME}, {"settled_at": TIME})
-_TOTALS: Final = ("per_bank", "adjusted_bank", "per_service", "adjusted_service", "difference")
+_TOTALS: Final = (
+    "per_bank", "adjusted_bank", "ledger", "per_service", "adjusted_service", "difference",
+)  # fmt: skip
+_FROM_LEDGER: Final = {
+    "ledger": "Ledger of all profiles",
+    "in_other_assets": "Paid in, credited in another asset",
+    "service_fees": "Fees, which never left the bank",
+    "beside_bank": "Moved without the bank",
+    "opened": "Opening balance at the bank, of no transfer",
+}
+"""What leads from the service's ledger to the balance of what passed through the bank."""
 _MOST_SHOWN: Final = 20
 _FEW: Final = 3
 """Candidates that are named where an item has several."""
@@ -55,9 +66,13 @@ class Reconciliation(Shown):
     ``statement``: ``line``, ``label``, ``items`` (how many), ``amount`` (decimal) at the period's
     end: ``per_bank``, the corrections of it (``deposits_in_transit``, ``outstanding_withdrawals``,
     ``netted``, ``bank_errors``, ``undecided``: what has several answers, counted once),
-    ``adjusted_bank``, ``per_service``, its corrections
-    (``unrecorded``, ``tolerated`` by a rule of the profile, ``service_errors``),
-    ``adjusted_service``, ``difference``.
+    ``adjusted_bank``, ``per_service`` (what passed through the bank by the transfers, which is not
+    the ledger), its corrections (``unrecorded``, ``tolerated`` by a rule of the profile,
+    ``service_errors``), ``adjusted_service``, ``difference``. Of a store that has every transfer,
+    and the service's account, ``per_service`` follows from the ``ledger`` of all profiles:
+    ``in_other_assets`` (paid in, credited in another asset), ``service_fees`` (which never left the
+    bank), ``beside_bank`` (of this asset, and no transfer of a bank), ``opened`` (the rest: in the
+    opening balance, and of no transfer).
     ``proof``: the same lines with ``opening``, ``receipts``, ``disbursements``, ``closing``; in
     each the first two less the third are the fourth.
     ``items``: what the corrections consist of: ``side``, ``item_id``, ``asset``, ``amount``, ``on``
@@ -66,7 +81,7 @@ class Reconciliation(Shown):
     ``memo`` (of the bank); oldest first. Given to the next period as ``carried`` they keep their
     days.
     ``matching`` is what ``fl.bank.match`` gave. ``difference`` is that of the closing balances.
-    ``basis`` says where the balance per service is from: ``given``; ``derived`` from the bank's
+    ``basis`` says where the balance per transfers is from: ``given``; ``derived`` from the bank's
     opening balance and what was then open; or ``unknown``, with the balances and differences that
     follow from it missing, where the statements begin on a day (``begins``) before which transfers
     of the period may have been booked. ``files`` are the statements with the SHA-256 of each,
@@ -115,7 +130,7 @@ class Reconciliation(Shown):
         (apart,) = _records(self.proof[self.proof["line"] == "difference"])
         if self.basis == "unknown":
             found.append(
-                f"the balance per service is not known, as the statements begin on {self.begins} "
+                f"the balance per transfers is not known, as the statements begin on {self.begins} "
                 f"and transfers settled before it may have been booked: give statements from "
                 f"{self.first} on, or the balance"
             )
@@ -163,7 +178,8 @@ class Reconciliation(Shown):
              Cell("" if pd.isna(line["items"]) else str(line["items"])),
              Cell("unknown" if pd.isna(line["amount"]) else money_text(line["amount"])))
             for line in _records(self.statement)
-            if line["line"] in _TOTALS or line["items"]
+            if line["line"] in _TOTALS
+            or line["items" if line["line"] in CATEGORIES else "amount"]
         ]  # fmt: skip
         tables = [Table((("", "text"), ("items", "number"), (self.asset, "number")), tuple(lines))]
         left = [
@@ -179,8 +195,10 @@ class Reconciliation(Shown):
             more = f"and {hidden} more" if hidden else ""
             tables.append(Table(columns, tuple(left), note=more, hidden=hidden))
         notes = [f"{number_of(len(self.matching.groups), 'group')} matched"]
-        if self.basis == "derived":
-            notes.append("the balance per service follows from the bank's opening balance")
+        notes.append(
+            "the balance per transfers is of those that pass through the bank"
+            + ", from the bank's opening balance on" * (self.basis == "derived")
+        )
         if left:
             notes.append(
                 "to accept: fl.bank.accept(store, ID, …, by=, reason=) or "
@@ -212,7 +230,7 @@ def reconcile(
     the statements that ``fl.bank.read`` gave, for ``period`` (by default all their days): see
     :class:`Reconciliation`. Days are UTC; a transfer belongs to the day it settled.
 
-    ``account`` chooses one of several. ``balance`` is the balance per service at the period's end,
+    ``account`` chooses one of several. ``balance`` is that per transfers at the end,
     where you know it; without it the books begin with the bank's opening balance and what was then
     open. ``carried`` are the ``items`` of the period before, or the path of what ``fundlab bank
     --json`` printed of it: what is older than the period and the first statement counts only if it
@@ -281,9 +299,10 @@ def reconcile(
                 f"period={period!r} is not in the statements, which are of {begin} to {ending}: "
                 "give its own, or another period"
             )
-    rows = transfers
+    rows, every = transfers, None
     if is_store(transfers):
-        rows = _with_counterparties(transfers, as_of, pin)
+        every = _with_counterparties(transfers, as_of, pin)
+        rows = every[every["type"].isin(FIAT)]
         if decisions is None:
             decisions = cast("Any", transfers).annotations()
     elif as_of is not None or pin is not None:
@@ -375,6 +394,9 @@ def reconcile(
         for line, label, amount in zip(
             proof["line"], proof["label"], proof["closing"], strict=True)
     ]  # fmt: skip
+    if every is not None and every.attrs["since"] is None and side == "service":
+        (place,) = (n for n, line in enumerate(lines) if line["line"] == "per_service")
+        lines[place:place] = _from_ledger(every, asset, last, lines[place]["amount"])
     return Reconciliation(
         account, asset, first, last, begin, basis,
         to_frame(pa.Table.from_pylist(lines, schema=_STATEMENT)), proof, items, matching,
@@ -521,15 +543,40 @@ def _items_in(path: Path) -> pd.DataFrame:
 
 
 def _with_counterparties(store: Any, as_of: str | datetime | None, pin: str | None) -> pd.DataFrame:
-    """The fiat transfers of a store, with the name of the account each withdrawal goes to."""
+    """The transfers of a store, with the name of the account each withdrawal goes to."""
     rows: pd.DataFrame = store.read("transfers", as_of, pin=pin, settled=True)
-    rows = rows[rows["type"].isin(FIAT)]
     accounts = store.read("fiat_accounts", as_of, ["id", "fiat_account_owner"], pin=pin)
     names = {
         name: bank_summary(owner, None).owner or None
         for name, owner in zip(accounts["id"], accounts["fiat_account_owner"], strict=True)
     }
     return rows.assign(counterparty=rows["fiat_account_id"].map(names).astype("string"))
+
+
+def _from_ledger(
+    transfers: pd.DataFrame, asset: str, last: date, per_service: Decimal | None
+) -> list[dict[str, Any]]:
+    """The lines from the ledger at the close of ``last`` to ``per_service``."""
+    done = transfers[
+        transfers["status"].isin(COMPLETED)
+        & (transfers["settled_at"] < pd.Timestamp(last + timedelta(days=1), tz="UTC"))
+    ]
+    credit = done["direction"] == "CREDIT"
+    total, amount = (done[name].where(credit, -done[name]) for name in ("total", "amount"))
+    own = done["balance_asset"].fillna(done["asset"]) == asset
+    at_bank = done["type"].isin(FIAT) & (done["asset"] == asset)
+    found = {
+        "ledger": exact_sum(total[own]),
+        "in_other_assets": exact_sum(amount[at_bank & ~own]),
+        "service_fees": exact_sum((amount - total)[at_bank & own]),
+        "beside_bank": exact_sum(-total[own & ~at_bank]),
+    }
+    if per_service is not None:
+        found["opened"] = EXACT.subtract(per_service, exact_sum(found.values()))
+    return [
+        {"line": line, "label": _FROM_LEDGER[line], "amount": amount, "items": None}
+        for line, amount in found.items()
+    ]
 
 
 def _answers(candidates: pd.DataFrame) -> dict[str, list[str]]:

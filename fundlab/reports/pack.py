@@ -528,7 +528,7 @@ def pack_sections(pack: Pack) -> list[Section]:
 
     bank = []
     if pack.bank is not None:
-        derived = "The balance per service follows from the bank's opening balance. "
+        derived = "The balance per transfers follows from the bank's opening balance. "
         bank = [
             section(
                 "bank", "The bank's side",

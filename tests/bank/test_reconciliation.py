@@ -1,4 +1,4 @@
-"""Balance per bank and balance per service: every statement foots, every proof cross-foots."""
+"""Balance per bank and balance per transfers: every statement foots, every proof cross-foots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from test_matching import paid, transfer
 
 import fundlab as fl
 from fundlab import bank, cli
-from fundlab.base.errors import AnalysisError
+from fundlab.base.errors import AnalysisError, OtherSideWarning
 from fundlab.sandbox.bank_book import FAULTS, book, statement_file
 
 D = Decimal
@@ -105,7 +105,7 @@ def test_1_000_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
 
 
 def check_that_each_counts_once(path: Path, seed: int, amounts: str, plain: float) -> None:
-    """The balance per service is added up here, so that what is matched, open or undecided makes it
+    """The balance per transfers is added up here, so what is matched, open or undecided makes it
     up to the last cent only where each entry and transfer counts once."""
     world = made_world(seed, 60, amounts, plain=plain)
     transfers, _ = frames_of(world)
@@ -282,7 +282,7 @@ def test_what_settled_before_the_first_statement_of_a_period_is_open(tmp_path: P
         assert lines_of(found)[line]["closing"] is None
     assert lines_of(found)["difference"]["receipts"] == 0
     assert "as the statements begin on 2026-01-21 and transfers settled before" in found.verdict
-    assert "Balance per service " in found.text
+    assert "Balance per transfers " in found.text
     assert "unknown" in found.text
     assert found.to_json()["difference"] is None
     # It is known where the balance is given, or nothing of the period settled before.
@@ -488,3 +488,25 @@ def test_what_has_several_answers_is_counted_once(tmp_path: Path) -> None:
     why = dict(zip(found.items["item_id"], found.items["why"], strict=True))
     assert why[line] == "several answers: t, u, v"
     assert not found.ok
+
+
+def test_a_store_leads_from_the_ledger_to_what_passed_through_the_bank() -> None:
+    store, files = fl.sample(), [*map(str, bank.statements.sample())]
+    found = bank.reconcile(store, bank.read(*files), "2026-10")
+    amounts = dict(zip(found.statement["line"], found.statement["amount"], strict=True))
+    at = fl.balances.at(store.read("transfers", settled=True), "2026-10-31", basis="settled")
+    parts = ["ledger", "in_other_assets", "service_fees", "beside_bank", "opened"]
+    with exactly():
+        assert amounts["ledger"] == sum(at.loc[at["asset"] == "USD", "balance"], D(0))
+        assert sum((amounts[part] for part in parts), D(0)) == amounts["per_service"]
+    # Wires of 1,419,295.38 USD came in that PYUSD, USDC, USDG and USDP were credited for.
+    assert amounts["in_other_assets"] == D("1419295.38")
+    for text in (found.text, found.card()._repr_html_()):
+        assert "36,097,293.31" in text
+        assert "is of those that pass through the bank" in text
+    # The ledger leads to it at the service's account alone, and where every transfer is known.
+    with pytest.warns(OtherSideWarning):
+        ours = bank.reconcile(store, bank.read(*files), "2026-10", side="ours")
+    frame = bank.reconcile(store.read("transfers"), bank.read(*files), "2026-10")
+    for other in (ours, frame):
+        assert not {*parts} & {*other.statement["line"]}

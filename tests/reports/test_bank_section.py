@@ -132,7 +132,7 @@ def test_the_report_and_the_command_never_disagree(
     assert alone["files"][str(file)] in page
     book = openpyxl.load_workbook(tmp_path / "report-2026-10.xlsx", data_only=True)
     proof = [[cell.value for cell in row] for row in book[SHEETS["proof"]].iter_rows()]
-    (closing,) = [row for row in proof if row[0] == "Adjusted balance per service"]
+    (closing,) = [row for row in proof if row[0] == "Adjusted balance per transfers"]
     (told,) = [row for row in alone["proof"] if row["line"] == "adjusted_service"]
     assert [D(str(cell)) for cell in closing[1:]] == [D(told[column]) for column in COLUMNS]
     listed = pa.csv.read_csv(tmp_path / "report-2026-10.bank-open-items.csv").to_pylist()

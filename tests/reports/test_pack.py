@@ -30,7 +30,7 @@ from fundlab.evidence.closes import closes_of
 
 STEM = "close-2026-02"
 SAID = {"Adjusted balance per bank": "adjusted_bank", "Difference": "difference",
-        "Adjusted balance per service": "adjusted_service"}  # fmt: skip
+        "Adjusted balance per transfers": "adjusted_service"}  # fmt: skip
 """Lines of the workbook, and the codes that the CSV has for them."""
 TABLES = ["roll-forward", "lines", "reconciliation", "proof-of-cash", "flux", "open-items",
           "ageing", "restatements", "decisions", "control-totals", "data"]  # fmt: skip
