@@ -170,7 +170,7 @@ def read(
         raise StatementError(findings, _ADVICE)
     named = ",".join(f"{field}={column}" for field, column in (columns or {}).items())
     options = {"opening": opening, "columns": named or None, "dates": dates, "decimal": decimal,
-               "profile": profile}  # fmt: skip
+               "bank-profile": profile}  # fmt: skip
     return Statements(
         to_frame(_entries(pages)), to_frame(_statements(pages)),
         to_frame(_table([{n: getattr(f, n) for n in FINDINGS.names} for f in findings], FINDINGS)),

@@ -59,7 +59,7 @@ class BankOptions:
         str | None, typer.Option(help="Balance before the first statement, if it declares none.")
     ] = None
     balance: Annotated[
-        str | None, typer.Option(help="Balance per service at the period's end, if you know it.")
+        str | None, typer.Option(help="Balance per transfers at the period's end, if you know it.")
     ] = None
     carried: Annotated[
         Path | None,
@@ -84,7 +84,11 @@ class BankOptions:
 
     profile: Annotated[
         Path | None,
-        typer.Option(help="A TOML file with the bank's habits, or the name of a shipped one."),
+        typer.Option(
+            "--bank-profile",
+            metavar="FILE|NAME",
+            help="A TOML file with the bank's habits, or the name of a shipped one.",
+        ),
     ] = None
 
     def asked(self) -> dict[str, Any]:

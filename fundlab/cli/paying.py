@@ -25,7 +25,12 @@ def withdraw(
     profile: Annotated[
         str | None,
         typer.Option(
-            callback=id_of_profile, help="Id or name of the profile that pays; not of config.toml."
+            "--profile",
+            "--of",
+            metavar="PROFILE",
+            callback=id_of_profile,
+            help="Funding profile that pays: its id, or its name in [names]. That of config.toml "
+            "goes before the command.",
         ),
     ] = None,
     fiat_account: Annotated[

@@ -220,7 +220,8 @@ def accept_refused(
     reason: Annotated[str, typer.Option(help="Why the service refuses them.")],
     ids: Annotated[list[str] | None, typer.Argument(help="All that are by default.")] = None,
     profile: Annotated[
-        str | None, typer.Option(metavar="ID", help="One that is no longer yours: all of it.")
+        str | None,
+        typer.Option("--of", metavar="PROFILE", help="One that is no longer yours: all of it."),
     ] = None,
     store: StorePath = None,
     as_json: Json = False,

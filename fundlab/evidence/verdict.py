@@ -255,14 +255,14 @@ def _shortfalls(judged: Sequence[Account]) -> list[str]:
         lines.append(
             f"{number_of(len(lost), 'balance')} {verb} no longer reported by the service, and "
             f"proved only until {_moment(latest)}: {_listed(lost)}. Ask its operator why; if a "
-            "profile is yours no more, 'fundlab accept-refused --profile ID' records that."
+            "profile is yours no more, 'fundlab accept-refused --of ID' records that."
         )
     if refused:
         lines.append(
             f"The service does not show {number_of(len(refused), 'balance')}: "
             f"{_listed(refused)}. Ask its operator for the right to read "
             f"{_verb(refused, 'it', 'them')}; if a profile is yours no more, 'fundlab "
-            "accept-refused --profile ID' records that."
+            "accept-refused --of ID' records that."
         )
     if unasked and any(one.observations for one in judged):
         verb, those = _verb(unasked, "was", "were"), number_of(len(unasked), "balance")

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+import typer
 
 from fundlab import bank, cli
 from fundlab.bank.profiles import proposed, shipped
@@ -185,3 +186,17 @@ def test_a_balance_on_a_line_of_its_own_must_agree(tmp_path: Path) -> None:
     file.write_text("date,amount,balance\n2026-10-02,5,105\n2026-10-03,,\n")
     with pytest.raises(AnalysisError, match="give either a credit or a debit"):
         bank.read(file)
+
+
+def test_a_banks_profile_is_not_taken_for_one_of_the_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "chase.csv").write_text(FILES["chase"])
+    found = bank.read(tmp_path / "chase.csv", profile="chase")
+    assert found.options == {"bank-profile": "chase"}  # as a report's command gives it again
+    for command in ("bank reconcile", "report", "close"):
+        with pytest.raises(typer.Exit):
+            cli.run([*command.split(), "--help"])
+        text = " ".join(capsys.readouterr().out.split())
+        assert "--bank-profile FILE|NAME A TOML file with the bank's habits" in text
+        assert "--profile NAME The profile of config.toml to use" in text

@@ -276,7 +276,7 @@ def test_one_refused_row_blocks_nothing(
     store.accept_refused("t-000002", by="Ana", reason="moved")
     assert store.gone()["state"].tolist() == ["accepted", "refused"]
     ended, said, _ = fundlab(
-        "accept-refused", "--profile", "p-2", "--by", "Ana", "--reason", "moved to B",
+        "accept-refused", "--of", "p-2", "--by", "Ana", "--reason", "moved to B",
         "--store", store.path,
     )  # fmt: skip
     assert ended == 0
