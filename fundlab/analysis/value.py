@@ -4,6 +4,8 @@ What is valued is no part of the proof: balances are rebuilt and compared, a pri
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -30,10 +32,18 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
-from fundlab.analysis.periods import with_period
+from fundlab.analysis.periods import DAY, with_period
 from fundlab.base.arrow import AMOUNT_TYPE
-from fundlab.base.errors import AnalysisError, first_line, shorten
+from fundlab.base.errors import (
+    AnalysisError,
+    UnpricedWarning,
+    first_line,
+    listed,
+    number_of,
+    shorten,
+)
 from fundlab.base.values import moment_ns, overflow
+from fundlab.evidence.table_store import TableStore
 from fundlab.tables.transfers import moved_asset
 
 __all__ = ["of", "totals"]
@@ -80,11 +90,12 @@ def of(
     what is all of it is worth ``notional_value`` itself. Other rows have the newest price at or
     before them, from the ``transfers`` worth 100 and more, of ``frame`` or ``prices``, or a price
     ``given``; the currency itself is worth 1 (``currency``). One that is older than ``max_age`` is
-    not used: price and values are missing then. Products are rounded half-even at 18 places.
+    not used: price and values are missing then, and an :class:`UnpricedWarning` names the assets.
+    Products are rounded half-even at 18 places.
 
-    ``prices`` is one or several of: transfers or a ``Store``; a frame with ``asset``, ``at``,
-    ``price`` and maybe ``currency`` (the others are left out), or a CSV or Parquet file of these.
-    The service says dollars: in another currency only prices ``given`` count. ``at`` is the
+    ``prices`` is one or several of: transfers, a ``Store`` or its path; a frame with ``asset``,
+    ``at``, ``price`` and maybe ``currency`` (the others are left out), or a CSV or Parquet file of
+    these. The service says dollars: in another currency only prices ``given`` count. ``at`` is the
     column of times of ``frame`` (by default ``created_at``, ``at`` or ``observed_at``), or one
     moment for all. ``amounts`` are of the asset whose balance changes; by default of transfers
     ``total`` and ``fee``, else the usual names. All rows are collected. Raises
@@ -103,6 +114,21 @@ def of(
     balance_value           1787500
     Name: 0, dtype: object
     """
+    found, unpriced = valued(frame, currency, prices, max_age, amounts, at)
+    if unpriced:
+        warnings.warn(unpriced, UnpricedWarning, stacklevel=2)
+    return found
+
+
+def valued(
+    frame: FrameT,
+    currency: str = SERVICE_CURRENCY,
+    prices: object = None,
+    max_age: str | timedelta = MAX_AGE,
+    amounts: Sequence[str] | None = None,
+    at: str | datetime | None = None,
+) -> tuple[FrameT, str]:
+    """What :func:`of` gives, and its warning (empty where every row has a price)."""
     limit = checked_age(max_age)
     with Workbench(frame) as bench, _fitting():
         names = bench.names()
@@ -139,6 +165,8 @@ def of(
                 pc.if_else(pc.fill_null(known, False), mine, other)
                 for mine, other in ((own, price), (pa.scalar("own"), source), (0, age))
             )
+        unpriced = _unpriced(assets, price, age, limit)
+        age = pc.if_else(price.is_valid(), age, None)
         for name, column in zip(_ADDED.names, (price, source, age), strict=True):
             fits = column.cast(pa.duration("ns")) if name == "price_age" and bench.lazy else column
             rows = rows.append_column(name, fits)
@@ -150,9 +178,8 @@ def of(
                                    rows.column("notional_value"), value)  # fmt: skip
             rows = rows.append_column(f"{name}_value", value)
         values = {f"{name}_value": AMOUNT_TYPE for name in amounts}
-        return bench.give_rows(
-            bench.constant(rows), dict(zip(_ADDED.names, _ADDED.types, strict=True)) | values
-        )
+        types = dict(zip(_ADDED.names, _ADDED.types, strict=True)) | values
+        return bench.give_rows(bench.constant(rows), types), unpriced
 
 
 def totals(
@@ -210,6 +237,8 @@ def _fitting() -> Iterator[None]:
 
 def checked_age(max_age: str | timedelta) -> int:
     """``max_age`` in nanoseconds. Raises :class:`AnalysisError`."""
+    if isinstance(max_age, str):
+        max_age = re.sub(r"(?<=\d)d\b", "D", max_age)  # as status takes it; pandas will not
     try:
         limit = pd.Timedelta(max_age)
         known = not pd.isna(limit) and limit >= pd.Timedelta(0)
@@ -218,6 +247,29 @@ def checked_age(max_age: str | timedelta) -> int:
     if not known:
         raise AnalysisError(f"max_age={shorten(max_age)} is not a length of time such as '7D'")
     return int(limit.value)
+
+
+def _unpriced(
+    assets: pa.ChunkedArray, price: pa.ChunkedArray, age: pa.ChunkedArray, limit: int
+) -> str:
+    """What has no price, and how old the newest is that was too old; empty where all have one."""
+    rows = pa.table({"asset": assets, "age": age}).filter(price.is_null())
+    found = rows.group_by("asset").aggregate([("age", "min")]).sort_by("asset")
+    if not len(rows):
+        return ""
+    said = [
+        f"{asset} ({'none' if newest is None else f'the newest is {_days(newest)} old'})"
+        for asset, newest in zip(*(found.column(n).to_pylist() for n in found.column_names),
+                                 strict=True)
+    ]  # fmt: skip
+    return (
+        f"no price for {len(rows):,} of {number_of(len(price), 'row')}: {listed(said)}. Give "
+        f"prices= (--prices), or a max_age= (--max-age) above {_days(limit)}"
+    )
+
+
+def _days(ns: int) -> str:
+    return f"{ns / DAY:,.1f}".removesuffix(".0") + " d"
 
 
 def _units(rows: pa.Table) -> pa.ChunkedArray:
@@ -240,7 +292,9 @@ def _product(amount: pa.ChunkedArray, price: pa.ChunkedArray) -> pa.ChunkedArray
 
 def _points(source: Any, currency: str) -> pa.Table:
     """``asset``, ``at`` (ns), ``price``, ``given``: the prices that ``source`` has."""
-    source = _read(Path(source)) if isinstance(source, str | Path) else source
+    if isinstance(source, str | Path):
+        kept = "://" in str(source) or Path(source).is_dir()
+        source = _store_at(source) if kept else _read(Path(source))
     with Workbench(source) as bench:
         given = "price" in bench.names() and "at" in bench.names()
         taken = bench.take(source, _FILE if given else _TRANSFERS)
@@ -258,6 +312,12 @@ def _points(source: Any, currency: str) -> pa.Table:
     points = {"asset": rows.column("asset"), "at": at, "price": price, "given": source_of}
     table = pa.table(points)
     return table.filter(table.column("price").is_valid())
+
+
+def _store_at(path: str | Path) -> TableStore:
+    store = TableStore(path)
+    store.check_there()
+    return store
 
 
 def _read(path: Path) -> pa.Table:
@@ -288,7 +348,8 @@ def _newest(
     limit: int,
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray]:
     """Of each asset at each moment the newest price not older than ``limit``, where it is from, and
-    its age (ns). Of several of one moment one that was given counts, else the highest."""
+    the age (ns) of the newest of any age. Of several of one moment one that was given counts, else
+    the highest."""
     order = ("asset", "at", "given", "price")
     types = (TEXT_TYPE, pa.int64(), pa.bool_(), AMOUNT_TYPE)
     none = pa.schema(zip(order, types, strict=True)).empty_table()
@@ -315,5 +376,5 @@ def _newest(
     return (
         pc.if_else(itself, one, every.column("price").take(index)),
         pc.if_else(itself, "currency", source),
-        pc.if_else(itself, 0, pa.array(age, mask=useless)),
+        pc.if_else(itself, 0, pa.array(age, mask=place < 0)),
     )

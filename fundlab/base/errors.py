@@ -41,6 +41,7 @@
     ├── MixedAssetsWarning       amounts of several assets were added up
     ├── CardWarning              a payment is not as its card showed it: another fee, say
     ├── UnmappedWarning          a chart of accounts has no rule for a posting
+    ├── UnpricedWarning          amounts without a price, or with too old a one, have no value
     ├── OtherSideWarning         a bank statement of the other side's account, by its looks
     └── IgnoredFilterWarning     the service ignored a filter; its rows are checked here
 """
@@ -93,6 +94,7 @@ __all__ = [
     "Unavailable",
     "UnknownValueWarning",
     "UnmappedWarning",
+    "UnpricedWarning",
     "ValidationFailed",
 ]
 
@@ -401,6 +403,10 @@ class CardWarning(UserWarning):
 
 class UnmappedWarning(UserWarning):
     """A chart of accounts has no rule for a posting; it goes to ``Equity:Unmapped``."""
+
+
+class UnpricedWarning(UserWarning):
+    """Amounts of assets without a price, or with too old a one, have no value."""
 
 
 class OtherSideWarning(UserWarning):

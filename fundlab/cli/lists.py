@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -95,8 +94,11 @@ def balances(
         typer.Option("--in", metavar="CURRENCY", help="With their value, by the service's prices."),
     ] = None,
     prices: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="More prices: CSV or Parquet with asset, at and price."),
+        str | None,
+        typer.Option(
+            metavar="FILE|STORE",
+            help="More prices: CSV or Parquet with asset, at and price, or a store.",
+        ),
     ] = None,
     max_age: Annotated[str, typer.Option(help="Of the prices of --in.")] = "7D",
     store: StorePath = None,
@@ -106,7 +108,7 @@ def balances(
     """List the balances.
 
     As the service has them, or as --store last saw them. A value is not part of the proof; where
-    no price is young enough, there is none.
+    no price is young enough, there is none, and the last line says of what.
     """
     if prices is not None and in_ is None:
         raise typer.BadParameter("give the currency with --in", param_hint="--prices")
@@ -122,7 +124,7 @@ def balances(
 
 
 def _valued(
-    balances: pd.DataFrame, currency: str, prices: Path | None, max_age: str, store: str | None
+    balances: pd.DataFrame, currency: str, prices: str | None, max_age: str, store: str | None
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """``balances`` with ``value``, and ``price`` with its source and age; and their sum."""
     import pandas as pd
@@ -139,11 +141,12 @@ def _valued(
             said = loaders.load_transfers(client, since=None if pd.isna(oldest) else oldest)
     sources = [said, *([] if prices is None else [prices])]
     whole = balances.assign(balance=balances["available"] + balances["trading"])
-    valued = value.of(whole, currency, sources, max_age, ["balance"])
+    valued, unpriced = value.valued(whole, currency, sources, max_age, ["balance"])
     valued = valued.rename(columns={"balance_value": "value"}).drop(columns="balance")
     priced = valued["value"].dropna()
     totals = {"currency": currency, "value": priced.sum() if len(priced) else None,
-              "priced": len(priced), "balances": len(valued), "proved": False}  # fmt: skip
+              "priced": len(priced), "balances": len(valued), "proved": False,
+              "unpriced": unpriced}  # fmt: skip
     return valued, totals
 
 
@@ -297,5 +300,6 @@ def _show(
             f"{totals['priced']:,} of {number_of(totals['balances'], 'balance')} priced: "
             f"{worth} {totals['currency']}; not part of the proof"
         )
+        said += [totals["unpriced"]] * bool(totals["unpriced"])
         body["totals"] = {**totals, "value": text(totals["value"], plain_text)}
     answer(body, as_json, "\n".join(said), well=False)

@@ -251,7 +251,7 @@ def exposure(sides: pd.DataFrame, until: Relation, span: Span) -> pd.DataFrame:
     """What each balance at the end of ``span`` is worth, by the prices of ``until``."""
     held = sides.loc[sides["closing"] != 0, [*KEYS, "closing"]].reset_index(drop=True)
     lately = Span(span.end - value.checked_age(value.MAX_AGE), span.end).of(until)
-    return value.of(held, prices=lately, at=moment(span.end - 1))
+    return value.valued(held, prices=lately, at=moment(span.end - 1))[0]
 
 
 def changes_against(before: Relation, outer: Relation, *, known: bool) -> pd.DataFrame:
@@ -289,7 +289,8 @@ def worth_by_month(until: Relation, span: Span, tz: str) -> pd.DataFrame:
         f"{sides.format('CREDIT', 'inflow')}, {sides.format('DEBIT', 'outflow')}"
     )
     earlier = Span(first - value.checked_age(value.MAX_AGE), first).of(until)
-    valued = value.of(rows.project(columns), prices=earlier, amounts=["inflow", "outflow", "fee"])
+    amounts = ["inflow", "outflow", "fee"]
+    valued, _ = value.valued(rows.project(columns), prices=earlier, amounts=amounts)
     return frame_of(value.totals(valued, "asset", "MS", tz, PLACED))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import nullcontext
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 from transfer_examples import ALL_COLUMNS, DAY, KINDS, MONEY, START, TIME, Row, make_rows, records
 
 import fundlab as fl
-from fundlab.base.errors import AnalysisError
+from fundlab.base.errors import AnalysisError, StoreError, UnpricedWarning
 
 EXACT = Context(prec=200)
 CENT = Decimal("0.01")
@@ -114,8 +116,10 @@ def test_values_and_totals_are_those_of_a_plain_oracle(
         rows, given = history(random)
         limit = random.choice([0, 1, 7, 60]) * DAY
         frame = pa.Table.from_pylist(rows, schema=SCHEMA)
-        valued = fl.value.of(frame, prices=priced(given), max_age=pd.Timedelta(limit, "ns"))
         expected = by_hand(rows, given, limit)
+        lacking = any(source is None for source, *_ in expected)
+        with pytest.warns(UnpricedWarning) if lacking else nullcontext():
+            valued = fl.value.of(frame, prices=priced(given), max_age=pd.Timedelta(limit, "ns"))
         sums: dict[tuple[str, str], list[Any]] = defaultdict(lambda: [0, 0, Decimal(0), Decimal(0)])
         for row, got, (source, age, total, fee) in zip(
             rows, records(valued), expected, strict=True
@@ -165,12 +169,18 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
         "ETH,EUR,2026-10-31T13:00:00Z,2100\nBTC,USD,2026-10-01T00:00:00Z,90000\n"
     )
     (tmp_path / "prices.csv").write_text(text, encoding="utf-8")
-    found = fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01")
+    said = (
+        "no price for 1 of 3 rows: BTC (the newest is 31 d old). "
+        "Give prices= (--prices), or a max_age= (--max-age) above 7 d"
+    )
+    with pytest.warns(UnpricedWarning, match=re.escape(said)):
+        found = fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01")
     assert found["balance_value"].tolist() == [Decimal("5000.246913578024691356"), Decimal("3.1"),
                                                pd.NA]  # fmt: skip
     assert found["price_from"].tolist() == ["given", "currency", pd.NA]
     assert found["price_age"].iloc[0] == pd.Timedelta("12h") - pd.Timedelta(1, "ns")
-    euros = fl.value.of(balances, "EUR", tmp_path / "prices.csv", at="2026-11-01")
+    with pytest.warns(UnpricedWarning, match=r"2 of 3 rows: BTC \(none\), USD \(none\)\. Give"):
+        euros = fl.value.of(balances, "EUR", tmp_path / "prices.csv", at="2026-11-01")
     assert euros["balance_value"].tolist() == [Decimal(4200), pd.NA, pd.NA]
     sums = fl.value.totals(found, by=["profile_id", "asset"])
     assert sums[["count", "priced"]].sum().tolist() == [3, 2]
@@ -181,8 +191,9 @@ def test_the_service_says_dollars_and_no_other_currency() -> None:
     row = make_rows(20, 3, 3)[0] | {"asset": "ETH", "notional_value": Decimal(5000)}
     frame = pa.Table.from_pylist([row | {"balance_asset": None}], schema=SCHEMA)
     assert records(fl.value.of(frame))[0]["price_from"] == "own"
-    assert records(fl.value.of(frame, "EUR"))[0]["price_from"] is None
-    assert records(fl.value.of(frame, "EUR", prices=frame))[0]["price_from"] is None
+    for prices in (None, frame):
+        with pytest.warns(UnpricedWarning, match=r"ETH \(none\)"):
+            assert records(fl.value.of(frame, "EUR", prices=prices))[0]["price_from"] is None
 
 
 @pytest.mark.parametrize(
@@ -192,6 +203,7 @@ def test_the_service_says_dollars_and_no_other_currency() -> None:
         ({}, {"prices": "nowhere.csv"}, "prices: nowhere.csv is not a CSV or Parquet"),
         ({"created_at": None}, {}, "has no column of times; give at="),
         ({"total": None, "amount": None, "fee": None}, {}, "has no amount to value"),
+        ({}, {"prices": Path(__file__).parent}, "there is no store at"),
         ({}, {"prices": pd.DataFrame({"asset": ["ETH"]})}, "prices has no column 'created_at'"),
     ],
 )  # fmt: skip
@@ -199,7 +211,7 @@ def test_what_cannot_be_valued_is_named(
     change: dict[str, None], given: dict[str, Any], words: str
 ) -> None:
     frame = KINDS["decimal"](make_rows(20, 3, 3)).drop(columns=[*change])
-    with pytest.raises(AnalysisError, match=words):
+    with pytest.raises((AnalysisError, StoreError), match=words):
         fl.value.of(frame, **given)
 
 

@@ -159,12 +159,18 @@ def test_balances_are_worth_what_their_newest_prices_say(fundlab: Any, tmp_path:
     total = sum(Decimal(row["value"]) for row in rows)
     assert said["totals"] == {
         "currency": "USD", "value": f"{total:f}", "priced": 40, "balances": 40, "proved": False,
+        "unpriced": "",
     }  # fmt: skip
     assert fundlab(*asked)[1].splitlines()[-1] == (
         f"40 of 40 balances priced: {total:,f} USD; not part of the proof"
     )
     old = fundlab("balances", "--store", sample, "--in", "USD", "--max-age", "0s")[1]
     assert "4 of 40 balances priced" in old
+    assert "no price for 36 of 40 rows: BCH (the newest is " in old.splitlines()[-1]
+    assert "or a max_age= (--max-age) above 0 d" in old
+    # A store has prices, too, and analysts try it.
+    asked = ("balances", "--store", sample, "--in", "USD", "--max-age", "30d")
+    assert fundlab(*asked, "--prices", sample) == fundlab(*asked)
     assert fundlab("balances", "--store", sample, "--prices", prices)[0] == 2
 
 
