@@ -37,6 +37,7 @@ from fundlab.base.errors import (
     Unavailable,
 )
 from fundlab.base.threads import caller_gone
+from fundlab.base.values import Instant
 from fundlab.client.http import (
     Answer,
     Failure,
@@ -150,6 +151,7 @@ class Transport:
         """Of calls that name no scope: asked for with none, a token has all that are granted."""
         self._answered, self._instance = False, ""
         self._date, self._dated_at = "", 0.0  # of the last answer, as the service and we have it
+        self._business = ""  # and as a sandbox has it, whose business time may be any other
 
     def send(self, call: Call) -> Reply:
         """Carry out ``call``; the service's answer to it.
@@ -186,6 +188,7 @@ class Transport:
             answer = without(answer, token, settings.client_secret)
             if "Date" in answer.headers:
                 self._date, self._dated_at = answer.headers["Date"], env.now()
+                self._business = answer.headers.get("Sandbox-Time", "")
             self._answered, self._instance = True, answer.headers.get("Sandbox-Instance", "")
             status = str(answer.status)
             named = answer.headers.get("X-Request-Id", "")
@@ -270,6 +273,13 @@ class Transport:
     def skew_s(self) -> float:
         """Seconds by which the service's clock is ahead of this one, by its last answer."""
         return clock_skew(self._date, self._dated_at) or 0.0
+
+    def service_ns(self, now: int) -> int:
+        """``now`` (ns since 1970, by this machine's clock) by that of the service, as its last
+        answer had it: a sandbox's is its business time."""
+        if self._business and not self._settings.is_production:
+            return now + Instant.parse(self._business).ns - round(self._dated_at * 1e9)
+        return now + round(self.skew_s * 1e9)
 
     def new_ref_id(self) -> str:
         """A name that no other request has."""

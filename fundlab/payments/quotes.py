@@ -85,8 +85,7 @@ def quote_fee(
 ) -> FeeQuote:
     """Ask for a guaranteed fee (§4.16); it moves nothing. Errors as the client's operation.
 
-    ``now`` (ns) is the service's clock, by default as its answers tell it; a sandbox that was moved
-    in time takes ``now=lambda: sandbox.clock.now().ns``.
+    ``now`` (ns) is the service's clock, by default as its answers tell it.
 
     >>> quote = fl.quote_fee(
     ...     client,
@@ -98,7 +97,7 @@ def quote_fee(
     >>> quote.quote.fee.text, quote.quote.total.text
     ('3.00', '2503.00')
     """
-    clock = now or (lambda: time.time_ns() + round(client.transport.skew_s * SECOND))
+    clock = now or (lambda: client.transport.service_ns(time.time_ns()))
     quote = client.create_crypto_withdrawal_fee(
         asset=asset, destination_address=destination_address, crypto_network=crypto_network,
         amount=amount, total=total, identity_id=identity_id,

@@ -37,7 +37,6 @@ from fundlab.payments.approvals import (
 from fundlab.payments.identity import (
     DAY,
     NOT_ALIKE,
-    SECOND,
     WITHDRAWAL,
     Entry,
     State,
@@ -768,11 +767,7 @@ def alike(arguments: Mapping[str, Any], transfer: Transfer) -> str:
 
 def recent_withdrawals(context: Context, profile_id: str, before: Recent | None = None) -> Recent:
     """Read them: all of the last 24 hours, by the service's clock and this one, and what they lack
-    of the ``_LOOKED_AT`` newest; with what was seen ``before`` only those of 24 hours anew.
-
-    A sandbox's business time, which it tells nobody, may be behind: there the 24 hours before its
-    newest withdrawal count.
-    """
+    of the ``_LOOKED_AT`` newest; with what was seen ``before`` only those of 24 hours anew."""
     client, settings = context.client, context.client.settings
     question: dict[str, Any] = {
         "type": _FIAT, "order": "DESC", "order_by": "CREATED_AT", "profile_ids": [profile_id],
@@ -782,11 +777,8 @@ def recent_withdrawals(context: Context, profile_id: str, before: Recent | None 
     ]  # fmt: skip
     times = [transfer.created_at.ns for transfer in newest if transfer.created_at is not None]
     ordered = len(times) == len(newest) and times == sorted(times, reverse=True)
-    skew_s = client.transport.skew_s
-    now = context.now() + round(skew_s * SECOND)  # by the service's clock
+    skew_s, now = client.transport.skew_s, client.transport.service_ns(context.now())
     since = min(now, context.now()) - DAY
-    if times and not settings.is_production:
-        since = min(since, max(times) - DAY)
     found, full = newest, len(newest) >= _LOOKED_AT
     if before is not None or (full and not (ordered and times[-1] < since)):
         # all since then; what is known already is left out
@@ -798,7 +790,7 @@ def recent_withdrawals(context: Context, profile_id: str, before: Recent | None 
     today: tuple[Transfer, ...] = ()
     daily = settings.daily_withdrawal_limit, settings.approval_daily_from
     if any(limit is not None for limit in daily) and settings.is_production:
-        # only where money is real: a sandbox's history and business day are not the user's
+        # only where money is real: a sandbox's history is not the user's
         question["profile_ids"], day = None, min(now - now % DAY, context.now())
         midnight = str(Instant.from_ns(day))
         today = tuple(
@@ -810,7 +802,7 @@ def recent_withdrawals(context: Context, profile_id: str, before: Recent | None 
         if t.status != "FAILED" and (t.created_at is None or t.created_at.ns >= since)
     )
     trouble: tuple[str, ...] = ()
-    if settings.is_production and abs(skew_s) > _CLOCKS_APART_S:
+    if abs(skew_s) > _CLOCKS_APART_S:
         trouble = (
             f"duplicates and limits by one clock: this machine's and the service's are "
             f"{abs(skew_s):,.0f} s apart",
@@ -826,9 +818,8 @@ def duplicate_candidates(
     of late, if that is to be looked at too, others by its clock.
 
     What an earlier withdrawal cost does not tell what this one did: until its own fee is known,
-    every amount up to a total may be the same as that total. Where money is real, the service's
-    clock finds those of the journal too: this machine's may be or have been wrong. A sandbox's is a
-    business time, in which a day may take minutes.
+    every amount up to a total may be the same as that total. The service's clock finds those of
+    the journal too: this machine's may be or have been wrong.
     """
     now, (name, wanted) = context.now(), asked(arguments)
     aside = ("amount", "total", *NOT_ALIKE)
@@ -867,12 +858,7 @@ def duplicate_candidates(
     found.sort(key=lambda candidate: candidate.how_much is not None)
     listed = {candidate.transfer_id for candidate in found}
     for transfer in [] if recent is None else recent.alike(arguments):
-        if context.client.settings.is_production:
-            is_known = transfer.id in listed
-        else:
-            one = book.find(transfer.ref_id or "")
-            is_known = one is not None and one.resource_id == transfer.id
-        if not is_known:
+        if transfer.id not in listed:
             made_at = transfer.created_at
             at = "at a time not shown" if made_at is None else shown_time(made_at.ns, now)
             text = f"was submitted {at} already ({transfer.status}, transfer {transfer.id}, "

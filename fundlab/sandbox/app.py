@@ -28,6 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fundlab.models import OPERATIONS, Operation, Token
 from fundlab.models.requests import leniently
+from fundlab.sandbox.clock import nanos_text
 from fundlab.sandbox.endpoints import ENDPOINTS
 from fundlab.sandbox.faults import LIST_FAULTS, NO_CONTENT, TOKEN, Fault
 from fundlab.sandbox.lifecycle import Service
@@ -160,6 +161,9 @@ class Guard:
                 await self._app(scope, arrived, answer.take)
         if service.world.instance is not None:
             answer.headers.append((b"sandbox-instance", service.world.instance.encode()))
+        with service.database.lock:
+            time_there = nanos_text(service.world.clock.now_ns())
+        answer.headers.append((b"sandbox-time", time_there.encode()))
         service.log.add(
             Logged(
                 at_s=time.time(),
