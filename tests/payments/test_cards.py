@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from amounts import exactly
 from benches import approved_account
 
 import fundlab as fl
@@ -34,9 +35,9 @@ def test_the_card_in_a_terminal(bench: Any) -> None:
     assert rows["Amount"] == "1,000.50 USD"
     assert rows["Fee"].split("  ")[0].startswith("25.00 USD")
     assert rows["Total"] == "1,025.50 USD"
-    left = before - Decimal("26.00")
-    assert rows["Available before"] == f"{left:,.2f} USD"
-    assert rows["Available after"] == f"{left - Decimal('1025.50'):,.2f} USD"
+    with exactly():
+        assert rows["Available before"] == f"{before - Decimal('26.00'):,.2f} USD"
+        assert rows["Available after"] == f"{before - Decimal('1051.50'):,.2f} USD"
     assert f"confirmation code {plan.code} · expires 12:15 UTC" in lines
 
 

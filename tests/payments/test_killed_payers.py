@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from payer import Orders, Payer, orders, run
 import fundlab as fl
 from fundlab.sandbox.serve import Sandbox
 
-FEE = Decimal("25.00")
+FEE = 25
 WAYS = ("notebook", "command")
 PACE_S = 0.05  # of a batch's payments, so that a kill finds some made and some not
 LONGEST_S = 0.12  # what one plan and its submission take here, and some more
@@ -36,16 +37,11 @@ def withdrawn(service: Sandbox, account: str) -> list[dict[str, Any]]:
         return [row.to_json() for row in rows if row.fiat_account_id == account]
 
 
-def spendable(service: Sandbox) -> Decimal:
+def spendable(service: Sandbox) -> Fraction:
     """What all profiles can spend, from the ledger."""
-    return sum(
-        (
-            Decimal(entry["balance"])
-            for entry in service.control.ledger()["accounts"]
-            if entry["owner"].startswith("available/") and entry["asset"] == "USD"
-        ),
-        Decimal(0),
-    )
+    entries = service.control.ledger()["accounts"]
+    mine = (e for e in entries if e["owner"].startswith("available/") and e["asset"] == "USD")
+    return sum((Fraction(entry["balance"]) for entry in mine), Fraction(0))
 
 
 def new_account(service: Sandbox) -> str:
@@ -69,10 +65,10 @@ def richest(service: Sandbox) -> list[str]:
     return sorted(entries, key=lambda profile_id: -entries[profile_id])
 
 
-def check_one(service: Sandbox, wanted: Orders, before: Decimal) -> None:
+def check_one(service: Sandbox, wanted: Orders, before: Fraction) -> None:
     made = withdrawn(service, wanted.payments[0]["fiat_account_id"])
     assert [row["amount"] for row in made] == ["10.00"]
-    assert before - spendable(service) == Decimal("10.00") + FEE
+    assert before - spendable(service) == 10 + FEE
     assert fl.journal(wanted.store)["state"].tolist() == ["done"]
 
 
@@ -178,7 +174,7 @@ def pay_through_faults_and_kills(service: Sandbox, store: Path, count: int, seed
     made = withdrawn(service, account)
     assert Counter((row["profile_id"], Decimal(row["amount"])) for row in made) == confirmed
     assert len({row["ref_id"] for row in made}) == count
-    total = sum((Decimal(p["amount"]) for p in payments), Decimal(0))
+    total = sum(Fraction(p["amount"]) for p in payments)
     assert before - spendable(service) == total + count * FEE
     rows = fl.journal(store)
     assert (len(rows), set(rows["state"])) == (count, {"done"})
@@ -224,7 +220,7 @@ def test_an_interrupted_batch_is_resumed(
     assert said[-1].split(": ", 1)[1].startswith(f"{payments} of {payments} payments submitted")
     made = withdrawn(service, account)
     assert len(made) == len({row["ref_id"] for row in made}) == payments
-    total = sum((Decimal(p["amount"]) for p in wanted.payments), Decimal(0))
+    total = sum(Fraction(p["amount"]) for p in wanted.payments)
     assert before - spendable(service) == total + payments * FEE
     assert set(fl.journal(tmp_path)["state"]) == {"done"}
     figure(

@@ -14,6 +14,7 @@ from benches import approved_account
 
 import fundlab as fl
 from fundlab.base.errors import ActionRefused, InvalidRequest, NotFound, StoreError
+from fundlab.base.exact import EXACT
 from fundlab.base.values import Amount
 from fundlab.cli.demo import BANK, OWNER
 from fundlab.client.client import Client
@@ -65,7 +66,7 @@ def test_an_insufficient_balance_with_the_gap(bench: Any) -> None:
     available = bench.available()
     gap = Decimal("10.50")
     with refused("insufficient_balance", rf"{gap} USD are missing.*pay less, or fund the profile"):
-        bench.plan(str(available + gap))
+        bench.plan(str(EXACT.add(available, gap)))
 
 
 def test_an_insufficient_balance_counts_the_fee_that_is_known_paid(bench: Any) -> None:

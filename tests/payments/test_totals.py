@@ -12,6 +12,7 @@ from benches import approved_account
 
 import fundlab as fl
 from fundlab.base.errors import ActionRefused, Conflict, InvalidRequest
+from fundlab.base.exact import EXACT
 from fundlab.cli.demo import BANK
 
 
@@ -28,7 +29,7 @@ def test_a_total_takes_the_fee_with_it(bench: Any) -> None:
     made = plan.submit(confirm=plan.code)
     assert (made.amount.text, made.fee.text, made.total.text) == ("175.00", "25.00", "200.00")
     assert made.memo == "invoice 7"
-    assert bench.available() == before - 200
+    assert EXACT.subtract(before, bench.available()) == 200
     again = bench.plan(None, total="200.00", memo="invoice 7").submit()
     assert again.id == made.id
     assert len(bench.made()) == 1
@@ -47,7 +48,7 @@ def test_the_whole_balance_can_be_withdrawn_and_no_more(bench: Any) -> None:
     bench.pay("1.00")
     everything = bench.available()
     with pytest.raises(ActionRefused, match=r"needs .* 0\.01 USD are missing"):
-        bench.plan(None, total=str(everything + Decimal("0.01")))
+        bench.plan(None, total=str(EXACT.add(everything, Decimal("0.01"))))
     assert bench.plan(None, total=str(everything)).total == everything
 
 
