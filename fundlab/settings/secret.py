@@ -71,8 +71,9 @@ class Secret(Masked):
 def spellings_of(text: str) -> frozenset[bytes]:
     """A text as it is, and as JSON, a URL or a form has it."""
     as_json = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
-    in_url = (quote(text), quote(text, safe=""), quote_plus(text))
-    spellings = {spelling.encode() for spelling in (text, *as_json, *in_url)}
+    lone = "surrogatepass"  # as a prompt or a variable may give it
+    in_url = (quote(text, errors=lone), quote(text, "", errors=lone), quote_plus(text, errors=lone))
+    spellings = {spelling.encode(errors=lone) for spelling in (text, *as_json, *in_url)}
     if all(ord(char) < 256 for char in text):
         spellings.add(text.encode("latin-1"))
     return frozenset(spellings)
