@@ -27,6 +27,7 @@ from fundlab.models import DIRECTIONS, STATUSES
 from fundlab.tables.transfers import (
     MOMENTS,
     SETTLED_AT,
+    TEXTS,
     Basis,
     Rows,
     View,
@@ -64,8 +65,11 @@ def moment_of(basis: Basis | None, by: str = "created_at") -> str:
 def transfer_columns(by: str, optional: Iterable[str] = (), /, **extra: Kind) -> Wanted:
     """The columns that decide whether, when and how a transfer changes a balance, and ``extra``;
     ``optional`` are texts that may be absent."""
-    if not isinstance(by, str):
-        raise AnalysisError(f"by={by!r}: give the name of a column of times, such as 'created_at'")
+    if not isinstance(by, str) or by in TEXTS:
+        raise AnalysisError(
+            f"by={by!r}: give the name of a column of times, such as 'created_at', saying when a "
+            "transfer counts; what groups is the by= of fl.fees and fl.flux"
+        )
     texts = dict.fromkeys(("id", "profile_id", "asset", "direction", "status"), TEXT)
     also = [name for name in ("balance_asset", *optional) if name not in extra]
     every = {**texts, "total": MONEY, by: TIME, **extra}

@@ -174,7 +174,10 @@ def _summed(
     groups = [by] if isinstance(by, str) else list(by) if isinstance(by, Sequence) else [by]
     wrong = [name for name in groups if not isinstance(name, str) or name in _RESERVED]
     if wrong or len(set(groups)) < len(groups) or (not groups and freq is None):
-        raise AnalysisError(f"by={by!r}: give different text columns, such as ['type', 'asset']")
+        raise AnalysisError(
+            f"by={by!r}: give different text columns, such as ['type', 'asset'], to group; months "
+            "are freq='MS', and which time counts is basis="
+        )
     if "period" in groups and freq is None:
         raise AnalysisError(f"by={by!r} needs freq, a pandas offset alias such as 'MS'")
     if freq is not None and "period" not in groups:

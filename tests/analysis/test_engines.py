@@ -157,7 +157,7 @@ def test_a_pandas_frame_without_rows_may_have_any_dtypes() -> None:
     assert records(fees.summary(empty)) == []
 
 
-@pytest.mark.parametrize("by", [None, 5, ["created_at"]])
+@pytest.mark.parametrize("by", [None, 5, ["created_at"], "type", "profile_id"])
 def test_by_must_name_a_column_of_times(by: Any) -> None:
     for made in (balances.running, balances.daily, flows.net):
         with pytest.raises(AnalysisError, match=r"by=.*: give the name of a column of times"):

@@ -147,9 +147,13 @@ def test_that_amounts_of_two_assets_are_added_up_is_said(kind: str) -> None:
     assert [row["amount"] for row in records(fees.summary(KINDS[kind](undone), by="type"))] == [5]
 
 
-@pytest.mark.parametrize("by", [[], ["type", "type"], ["fee"], [7], None, 5, ["total"]])
+@pytest.mark.parametrize(
+    "by", [[], ["type", "type"], ["fee"], [7], None, 5, ["total"], "created_at"]
+)
 def test_by_must_name_different_text_columns(by: Any) -> None:
-    with pytest.raises(AnalysisError, match="give different text columns"):
+    with pytest.raises(
+        AnalysisError, match=r"give different text columns, .* months are freq='MS'"
+    ):
         fees.summary(pandas(ROWS), by=by)
 
 
