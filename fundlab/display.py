@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from fundlab.base.errors import InvalidRequest, printable, shorten
+from fundlab.base.errors import InvalidRequest, number_of, printable, shorten
 from fundlab.base.values import money_text
 from fundlab.settings.labels import name_of
 
@@ -203,27 +203,34 @@ class Shown:
         return self.card()._repr_html_()
 
 
-def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Table:
-    """``frame`` for a human: the first ``rows`` rows.
+def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
+    """``frame`` (or series) for a human: the first ``rows`` rows, as a :class:`Table`.
 
     Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
     asset, more where the amount has more; basis points have four; times are in ``tz``, a zone
-    such as ``"Europe/Zurich"``; long ids are shortened, the complete one shows on hover. Raises
-    ``InvalidRequest`` for an unknown zone, and for what is not a frame.
+    such as ``"Europe/Zurich"``; long ids are shortened, of several in a cell their number is shown,
+    and all of it on hover. What has a card of its own, such as a judgement, is given back as it is.
+    Raises ``InvalidRequest`` for an unknown zone, and for what is neither.
 
     >>> fl.show(transfers[["created_at", "type", "total", "asset"]], tz="Europe/Zurich", rows=2)
     created_at           type                total  asset
     2026-10-01 11:00:00  WIRE_DEPOSIT     1,000.00  USD
     2026-10-02 11:00:00  WIRE_WITHDRAWAL    225.00  USD
-    5 rows, 3 of them not shown · times in Europe/Zurich
+    5 rows, 3 of them not shown (rows= shows more) · times in Europe/Zurich
     """
     import pandas as pd  # half a second, which a table without a frame needs not wait for
 
     from fundlab.decimals import DecimalDtype
     from fundlab.decimals.scalars import is_missing
 
+    if isinstance(frame, pd.Series):
+        frame = frame.to_frame()
     if not isinstance(frame, pd.DataFrame):
+        if hasattr(frame, "_repr_html_"):
+            return frame
         raise InvalidRequest(f"frame is a {type(frame).__name__}; give a pandas DataFrame")
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()  # of groups, say
     try:
         ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):  # a folder of zones, say
@@ -266,21 +273,26 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
             ]
         else:
             texts = ["" if value is None else printable(str(value)) for value in there]
-            cells = [
-                Cell(name_of(text) or f"{text[:8]}…{text[-4:]}", title=text)
-                if _LONG_ID.fullmatch(text)
-                else Cell(text)
-                for text in texts
-            ]
+            cells = [_text(text) for text in texts]
             if any(len(cell.text) > _LONG_TEXT for cell in cells):
                 style = "long"
         heads.append((name, style))
         columns.append(cells)
     hidden = len(frame) - len(head)
     note = "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
-    note += f", {hidden:,} of them not shown" if hidden else ""
+    note += f", {hidden:,} of them not shown (rows= shows more)" if hidden else ""
     note += f" · times in {tz}" if times else ""
     return Table(tuple(heads), tuple(zip(*columns, strict=True)), note=note, hidden=hidden)
+
+
+def _text(text: str) -> Cell:
+    """Of several ids how many there are, of one its name or its ends."""
+    words = text.split()
+    if not words or not all(map(_LONG_ID.fullmatch, words)):
+        return Cell(text)
+    if len(words) > 1:
+        return Cell(number_of(len(words), "id"), title=text)
+    return Cell(name_of(text) or f"{text[:8]}…{text[-4:]}", title=text)
 
 
 def _times(moments: Sequence[Any]) -> list[Cell]:

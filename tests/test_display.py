@@ -76,7 +76,7 @@ def test_decimals_follow_the_asset_and_nothing_is_rounded(
 
 def test_long_frames_are_cut_and_say_so(frame: pd.DataFrame) -> None:
     assert repr(fl.show(pd.concat([frame] * 30))).endswith(
-        "60 rows, 40 of them not shown · times in UTC"
+        "60 rows, 40 of them not shown (rows= shows more) · times in UTC"
     )
     assert fl.show(frame, rows=0).hidden == 2
 
@@ -271,3 +271,15 @@ def test_differences_unfold_into_candidates_rows_and_versions() -> None:
     assert fl.reconcile.explore(transfers, balances).differences == ()
     with pytest.raises(InvalidRequest, match="transfers='t' is not a frame; give a pandas"):
         fl.reconcile.explore("t", balances)  # type: ignore[arg-type]
+
+
+def test_groups_series_and_what_has_a_card_are_shown_too() -> None:
+    ids = " ".join(["f101441c-0f5a-4e63-80bd-999fa8cfce08"] * 3)
+    several = fl.show(pd.DataFrame({"transfers": [ids, "two words"]}))
+    assert [row[0].text for row in several.rows] == ["3 ids", "two words"]
+    assert several.rows[0][0].title == ids
+    total = fl.sample().read("transfers").groupby("asset")["total"].sum()
+    assert fl.show(total).columns == (("asset", "text"), ("total", "number"))
+    assert repr(fl.show(total)) == repr(fl.show(total.to_frame()))
+    judgement = fl.reconcile.judge(fl.sample())
+    assert fl.show(judgement) is judgement
