@@ -11,12 +11,13 @@ from typing import Any, Final, NamedTuple
 import narwhals as nw
 import pyarrow as pa
 
-from fundlab.analysis.counting import ZERO, completed, transfer_columns
+from fundlab.analysis.counting import ZERO, completed, moment_of, transfer_columns
 from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench
+from fundlab.analysis.periods import period_before, period_bounds
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, shorten
 from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
-from fundlab.tables.transfers import Rows, change, moved_asset
+from fundlab.tables.transfers import Basis, Rows, change, moved_asset
 
 __all__ = ["explain"]
 
@@ -44,10 +45,13 @@ class _Sums(NamedTuple):
 
 def explain(
     before: FrameT,
-    after: object,
+    after: object = None,
     by: str | Sequence[str] = "type",
     value: str | None = None,
     materiality: str | Decimal = "0.05",
+    period: str | None = None,
+    tz: str = "UTC",
+    basis: Basis | None = None,
 ) -> FrameT:
     """``asset``, ``direction``, the columns ``by``, ``driver``, ``before``, ``after``,
     ``difference``, ``explained`` (decimals, a debit less than nothing), ``transfers`` (ids), by
@@ -60,7 +64,9 @@ def explain(
     currency that :func:`fundlab.value.of` gave (such as ``total_value``), all assets are taken
     together, and ``price`` is what their prices changed.
 
-    ``before`` and ``after`` are all of that kind in each period. A driver of at least the share
+    ``before`` and ``after`` are all of that kind in each period; without ``after``, ``before`` has
+    those of both, ``period`` (such as ``2026-10`` in the zone ``tz``, by ``basis``) and the one
+    before it. A driver of at least the share
     ``materiality`` of the larger period names transfers, those that make most of it first, until
     less than that is left or there are 20; ``explained`` is what they make. For an average these
     are transfers far from the average of the other period; for count and mix each has its part by
@@ -79,9 +85,21 @@ def explain(
     """
     keys = ["asset", "direction", *([by] if isinstance(by, str) else by)]
     keys = [*dict.fromkeys(keys)]
-    share = _share(materiality)
+    share, at = _share(materiality), moment_of(basis)
+    if (after is None) == (period is None):
+        raise AnalysisError(
+            "give after=, the transfers of the later period; or period= without it, such as "
+            "'2026-10', of the one frame that has both"
+        )
+    spans: list[tuple[int, int] | None] = [None, None]
+    if period is not None:
+        after = before
+        spans = [period_bounds(name, tz) for name in (period_before(period, tz), period)]
     with Workbench(before) as bench:
-        sides = [_moves(bench, rows, keys, value) for rows in (before, after)]
+        sides = [
+            _moves(bench, rows, keys, value, at, span)
+            for rows, span in zip((before, after), spans, strict=True)
+        ]
         found = [_sums(bench, rows, keys) for rows in sides]
 
         def whole(segment: Segment) -> Segment:
@@ -138,12 +156,18 @@ def _share(materiality: str | Decimal) -> Fraction:
     return share
 
 
-def _moves(bench: Workbench[Any], rows: object, keys: Sequence[str], value: str | None) -> Rows:
-    """The completed rows: ``quantity``, their signed change, and ``moved``, that or its value."""
+def _moves(
+    bench: Workbench[Any], rows: object, keys: Sequence[str], value: str | None, at: str,
+    span: tuple[int, int] | None,
+) -> Rows:  # fmt: skip
+    """The completed rows, of ``span`` by the times ``at``: ``quantity``, their signed change, and
+    ``moved``, that or its value."""
     extra = dict.fromkeys(keys, TEXT) | ({value: MONEY} if value else {})
-    want = transfer_columns("created_at", **extra)
-    needed = ("id", "total", "created_at", *([value] if value else []))
+    want = transfer_columns(at, **extra)
+    needed = ("id", "total", at, *([value] if value else []))
     found = completed(bench, rows, want, *needed).with_columns(asset=moved_asset())
+    if span is not None:
+        found = found.filter(nw.col(at) >= span[0], nw.col(at) < span[1])
     signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col(value or "total"))
     return found.with_columns(
         *(nw.coalesce(nw.col(name), nw.lit("")) for name in keys),

@@ -9,6 +9,7 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from transfer_examples import ALL_COLUMNS, KINDS, MONEY, Row, exact_sum, make_rows, records, table
@@ -193,3 +194,20 @@ def test_a_materiality_that_is_no_share_is_named(materiality: Any) -> None:
     rows = KINDS["arrow"](make_rows(20, 1, 1))
     with pytest.raises(AnalysisError, match=r"materiality=.*: give a share such as '0.05'"):
         fl.flux.explain(rows, rows, materiality=materiality)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_frame_of_both_periods_is_taken_apart(kind: str) -> None:
+    store = fl.sample()
+    rows = store.read("transfers", settled=True)
+    month = rows["settled_at"].dt.strftime("%Y-%m")
+    both = [rows[month == name] for name in ("2026-09", "2026-10")]
+    expected = fl.flux.explain(*both)
+    pd.testing.assert_frame_equal(
+        fl.flux.explain(rows, period="2026-10", basis="settled"), expected
+    )
+    made = make_rows(60, 1, 3)
+    with pytest.raises(AnalysisError, match=r"give after=, .* or period= without it, such as"):
+        fl.flux.explain(KINDS[kind](made))
+    with pytest.raises(AnalysisError, match=r"period="):
+        fl.flux.explain(KINDS[kind](made), KINDS[kind](made), period="2026-10")
