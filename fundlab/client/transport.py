@@ -21,10 +21,9 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
-
-from urllib3.filepost import encode_multipart_formdata
 
 from fundlab.base.errors import (
     CallError,
@@ -41,7 +40,6 @@ from fundlab.base.values import Instant
 from fundlab.client.http import (
     Answer,
     Failure,
-    Http,
     MaskedBytes,
     MaskedText,
     Outgoing,
@@ -63,6 +61,7 @@ from fundlab.settings.secret import Secret
 from fundlab.settings.settings import Settings
 
 if TYPE_CHECKING:
+    from fundlab.client.connections import Http
     from fundlab.client.signing import Signer
 
 log: Final = logging.getLogger("fundlab.api")
@@ -139,12 +138,6 @@ class Transport:
         self._env = environment or Environment()
         base = urlsplit(settings.base_url)
         self._origin, self._base_path = f"{base.scheme}://{base.netloc}", base.path
-        self._http = Http(
-            connect_timeout=settings.connect_timeout,
-            read_timeout=settings.read_timeout,
-            ca_bundle=str(settings.ca_bundle) if settings.ca_bundle else None,
-            trust_env=settings.trust_env,
-        )
         self._pace = Pace(settings.rate_limit, self._env.clock)
         self._tokens = TokenSource(self.fetch_token, self._env.clock)
         self._widest = TokenSource(self.fetch_token, self._env.clock)
@@ -152,6 +145,18 @@ class Transport:
         self._answered, self._instance = False, ""
         self._date, self._dated_at = "", 0.0  # of the last answer, as the service and we have it
         self._business = ""  # and as a sandbox has it, whose business time may be any other
+
+    @cached_property
+    def _http(self) -> Http:
+        from fundlab.client.connections import Http  # a third of what a connection takes to make
+
+        settings = self._settings
+        return Http(
+            connect_timeout=settings.connect_timeout,
+            read_timeout=settings.read_timeout,
+            ca_bundle=str(settings.ca_bundle) if settings.ca_bundle else None,
+            trust_env=settings.trust_env,
+        )
 
     def send(self, call: Call) -> Reply:
         """Carry out ``call``; the service's answer to it.
@@ -286,7 +291,8 @@ class Transport:
         return f"fundlab-{self._env.new_id()}"
 
     def close(self) -> None:
-        self._http.close()
+        if "_http" in vars(self):  # else nothing was sent
+            self._http.close()
 
     def _until_settled(
         self,
@@ -530,6 +536,8 @@ class TokenSource:
 
 def token_form(client_id: str, client_secret: Secret, scope: str) -> tuple[bytes, str]:
     """The multipart body of a token request and its content type."""
+    from urllib3.filepost import encode_multipart_formdata
+
     body, content_type = encode_multipart_formdata(
         {
             "grant_type": "client_credentials",

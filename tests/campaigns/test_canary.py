@@ -78,11 +78,11 @@ def mirroring(status: int) -> Iterator[str]:
 
 PASSWORD, WRONG = "canary-of-the-key-8d41", "canary-of-a-wrong-secret-c7"
 CRASHES = (
-    "fundlab.client.http.Http.exchange", "fundlab.client.transport.read_grant",
+    "fundlab.client.connections.Http.exchange", "fundlab.client.transport.read_grant",
     "fundlab.client.transport.request_signature", "fundlab.client.transport.token_form",
     "fundlab.client.calls.read_answer", "fundlab.sync.table_pages.decode_page",
     "fundlab.store.disk.publish", "fundlab.store.parts.read_footer",
-    "fundlab.payments.plan.Journal.record", "fundlab.client.http.pool_of",
+    "fundlab.payments.plan.Journal.record", "fundlab.client.connections.pool_of",
     "urllib3.connectionpool.HTTPConnectionPool.urlopen", "http.client.HTTPConnection.putheader",
     "fundlab.exports.plain.as_text", "fundlab.reports.page.render_html",
     "fundlab.settings.settings.Settings.load", "fundlab.settings.secret.read_private",

@@ -20,7 +20,8 @@ from scripted import answer, cut, drip, flood, hang, problem, reset, token
 
 from fundlab.base import errors
 from fundlab.client.client import Client
-from fundlab.client.http import Answer, Failure, Http, Outgoing
+from fundlab.client.connections import Http
+from fundlab.client.http import Answer, Failure, Outgoing
 from fundlab.client.transport import Environment
 from fundlab.sync.loaders import load_transfers
 
@@ -267,7 +268,7 @@ def make_quick(
 ) -> Callable[[float], Client]:
     monkeypatch.setattr("fundlab.client.transport.MAX_ATTEMPTS", 3)
     monkeypatch.setattr("fundlab.client.transport._FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("fundlab.client.http.SMALLEST_BOUND", CAP_MIB * 2**20)
+    monkeypatch.setattr("fundlab.client.connections.SMALLEST_BOUND", CAP_MIB * 2**20)
     return lambda call_timeout: make_client(call_timeout=call_timeout)
 
 
@@ -490,7 +491,7 @@ def test_a_proxy_is_obeyed_when_settings_say_so(
 def test_a_wrong_proxy_is_named_at_once(
     proxy: str, problem: str, make_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fundlab.client.http.find_spec", lambda _: None)  # PySocks or not
+    monkeypatch.setattr("fundlab.client.connections.find_spec", lambda _: None)  # PySocks or not
     monkeypatch.setenv("https_proxy", proxy)
     monkeypatch.setenv("no_proxy", "")
     slept: list[float] = []

@@ -22,7 +22,8 @@ from fake_service import FakeService, transfer
 from scripted import answer, problem, token
 
 from fundlab.client.client import Client
-from fundlab.client.http import Answer, Http, Outgoing
+from fundlab.client.connections import Http
+from fundlab.client.http import Answer, Outgoing
 from fundlab.client.transport import Environment, Pace
 from fundlab.sync.loaders import load_transfers
 

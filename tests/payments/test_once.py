@@ -15,7 +15,8 @@ import scripted
 
 import fundlab as fl
 from fundlab.base.errors import ActionRefused, CallError, NetworkError, StoreDamaged, Unavailable
-from fundlab.client.http import Answer, Http, Outgoing
+from fundlab.client.connections import Http
+from fundlab.client.http import Answer, Outgoing
 from fundlab.models import CreateFiatWithdrawal
 from fundlab.models.requests import body_bytes, checked
 

@@ -1,8 +1,8 @@
 """What lies between the clients and the service: messages that are lost, late, doubled or cut.
 
-``Line.exchange`` stands where a client has its connections (``fundlab.client.http.Http``) and calls
-the sandbox's application as its server would, in the same process. What a client may not do there,
-whatever it meets, is checked here, too.
+``Line.exchange`` stands where a client has its connections
+(``fundlab.client.connections.Http``) and calls the sandbox's application as its server would, in
+the same process. What a client may not do there, whatever it meets, is checked here, too.
 """
 
 from __future__ import annotations
