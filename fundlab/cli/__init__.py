@@ -7,10 +7,12 @@ shell says 143 where a signal (SIGTERM) ended the run.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
-from typing import Annotated, NoReturn
+from copy import copy
+from typing import Annotated, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -35,6 +37,10 @@ from fundlab.cli import (
     store,
 )
 from fundlab.settings.settings import WATCHED
+
+_COLLECTED_AFTER: Final = 100_000
+"""New objects until cycles among them are looked for: by Python's own 700 a command did so often
+while its modules were loaded, a tenth of its start."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -85,6 +91,7 @@ def configure(
 def main() -> NoReturn:
     """Run the command line; what goes wrong becomes one line or object, and an exit status."""
     exit_status = 0
+    gc.set_threshold(_COLLECTED_AFTER)
     try:
         terminal.prepare()
         if "_FUNDLAB_COMPLETE" in os.environ:  # a shell asks what may follow
@@ -103,14 +110,19 @@ def run(arguments: list[str]) -> None:
     """Do what ``arguments`` say; whatever goes wrong is raised."""
     if arguments[:2] == ["sandbox", "mirror"]:  # a program of that name follows a --
         arguments = arguments[1:]
-    command = root_command()
+    command = root_command(arguments[0] if arguments else None)
     with terminal.results(), command.make_context("fundlab", arguments) as context:
         command.invoke(context)
 
 
-def root_command() -> TyperGroup:
-    """The command with its commands, and the options that each of them takes too."""
-    root = typer.main.get_command(app)
+def root_command(wanted: str | None = None) -> TyperGroup:
+    """The command with its commands, and the options that each of them takes too; of the modules
+    only the one that has ``wanted``, if one has: all of them take a while to make."""
+    made = copy(app)
+    made.registered_groups = [
+        group for group in app.registered_groups if wanted in _names(group.typer_instance)
+    ] or app.registered_groups
+    root = typer.main.get_command(made)
     assert isinstance(root, TyperGroup)  # noqa: S101 - for the type checker
     common, every = typer.main.get_command(options.common).params, [root]
     for command in every:
@@ -121,3 +133,10 @@ def root_command() -> TyperGroup:
         taken = {name for parameter in command.params for name in parameter.opts}
         command.params += [option for option in common if not taken & {*option.opts}]
     return root
+
+
+def _names(commands: typer.Typer | None) -> list[str | None]:
+    assert commands is not None  # noqa: S101 - for the type checker
+    own = [one.name or typer.main.get_command_name(one.callback.__name__)
+           for one in commands.registered_commands if one.callback]  # fmt: skip
+    return [*own, *(group.name for group in commands.registered_groups)]

@@ -208,11 +208,11 @@ def transfers(
 
 
 def _table(name: str, store: str | None) -> pd.DataFrame:
+    if store is not None:
+        return existing_store(store).read(name)
     from fundlab.client.client import connect
     from fundlab.sync import loaders
 
-    if store is not None:
-        return existing_store(store).read(name)
     with connect() as client:
         found: pd.DataFrame = getattr(loaders, f"load_{name}")(client)
     return found

@@ -80,10 +80,12 @@ watching = typer.Typer(add_completion=False)
 
 
 def check_target(parameter: typer.CallbackParam, text: str | None) -> str | None:
+    if not text:
+        return text
     from fundlab.operate.notifications import checked_target
 
     try:
-        return text and checked_target(text, parameter.opts[0])
+        return checked_target(text, parameter.opts[0])
     except FundlabError as error:
         raise typer.BadParameter(str(error)) from None
 

@@ -48,7 +48,6 @@ def status(
     known whether a payment made from here was made, the disk is full or the clock is wrong; 3 where
     they ran and breaks are open.
     """
-    from fundlab.client.client import connect
     from fundlab.operate.status import EXPECTED
     from fundlab.operate.status import status as look
 
@@ -61,6 +60,8 @@ def status(
     with ExitStack() as stack:
         client = None
         if not offline:
+            from fundlab.client.client import connect
+
             try:
                 client = stack.enter_context(connect(call_timeout=ASKING_S))
             except SettingsError as error:
