@@ -516,7 +516,8 @@ class Person:
             })  # fmt: skip
         most = None
         if limit is not None:
-            most = Decimal(limit) if limit > 0 else oracles.of_today(desk, intents) + limit
+            covers = oracles.of_today(desk, intents, by_payer=False)
+            most = Decimal(limit) if limit > 0 else covers + limit
             client = desk.client(self.name, daily_withdrawal_limit=str(most))
         before = len(oracles.withdrawn(desk))
         try:

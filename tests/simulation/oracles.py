@@ -93,23 +93,30 @@ def payments(desk: Desk) -> Counter[str]:
     return desk.made
 
 
-def withdrawn(desk: Desk) -> list[Row]:
-    """The withdrawals of the payer's journal that the service has, and that did not fail."""
+def withdrawn(desk: Desk, *, by_payer: bool = True) -> list[Row]:
+    """The withdrawals that the service has and that did not fail; ``by_payer``, those of which the
+    payer's journal knows."""
     names = {entry.ref_id for entry in journalled(desk, "payer")}
     rows = at_the_service(desk).values()
-    return [row for row in rows if row.get("ref_id") in names and row["status"] != "FAILED"
-            and row["type"].endswith("_WITHDRAWAL")]  # fmt: skip
+    return [row for row in rows if (row.get("ref_id") in names or not by_payer)
+            and row["status"] != "FAILED" and row["type"].endswith("_WITHDRAWAL")]  # fmt: skip
 
 
-def of_today(desk: Desk, intents: Sequence[int]) -> Decimal:
-    """What the payer's withdrawals of this day come to with the payments ``intents``."""
+def of_today(desk: Desk, intents: Sequence[int], *, by_payer: bool = True) -> Decimal:
+    """What the withdrawals of this day come to with the payments ``intents``."""
+    return sum((_of_today(desk, by_payer=by_payer) | _wished(desk, intents)).values(), Decimal(0))
+
+
+def _of_today(desk: Desk, *, by_payer: bool) -> dict[str, Decimal]:
     today = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
-    paid = {
-        row["ref_id"]: Decimal(row["amount"])
-        for row in withdrawn(desk) if row["created_at"][:10] == today
+    return {
+        row.get("ref_id") or row["id"]: Decimal(row["amount"])
+        for row in withdrawn(desk, by_payer=by_payer) if row["created_at"][:10] == today
     }  # fmt: skip
-    paid |= {f"invoice-{one}": Decimal(desk.wishes[one].amount) for one in intents}
-    return sum(paid.values(), Decimal(0))
+
+
+def _wished(desk: Desk, intents: Sequence[int]) -> dict[str, Decimal]:
+    return {f"invoice-{one}": Decimal(desk.wishes[one].amount) for one in intents}
 
 
 def within_limit(desk: Desk, limit: Decimal, intents: Sequence[int]) -> None:
@@ -121,11 +128,11 @@ def within_limit(desk: Desk, limit: Decimal, intents: Sequence[int]) -> None:
 
 
 def above_limit(desk: Desk, limit: Decimal | None, intents: Sequence[int]) -> None:
-    """Payments that a limit of the day refused are with all that the payer has begun above it."""
+    """Payments that a limit of the day refused are above it with all that the payer has begun and
+    all that the service has: a journal that came back from a backup lacks some of that."""
     entries = [entry for entry in journalled(desk, "payer") if entry.operation == WITHDRAWAL]
     begun = {entry.ref_id: Decimal(entry.arguments["amount"]) for entry in entries}
-    begun |= {f"invoice-{one}": Decimal(desk.wishes[one].amount) for one in intents}
-    total = sum(begun.values())
+    total = sum((begun | _of_today(desk, by_payer=False) | _wished(desk, intents)).values())
     check(
         limit is not None and total > limit,
         f"payments were refused that come to {total}, with a limit of {limit}",

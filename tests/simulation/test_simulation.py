@@ -16,7 +16,7 @@ from tests.simulation.happenings import Happening, drawn
 from tests.simulation.shrink import shrunk
 
 ROOT = Path(__file__).parents[2]
-FAILED_ONCE: tuple[int, ...] = (21, 32, 212, 1160)
+FAILED_ONCE: tuple[int, ...] = (21, 32, 212, 1160, 41002)
 """Seeds that ever failed."""
 FRESH: Final = (
     int(os.environ.get("CAMPAIGN_SEED", os.environ.get("GITHUB_RUN_NUMBER", "7"))) * 100_000
