@@ -2,9 +2,10 @@
 
 A mutant is one small change of the program: a bound, a sign, a constant, a condition, a call or a
 check taken out, an exception swallowed. Which tests reach its line is measured once (coverage by
-test function, of the room's own tests); only those run, in a fork of a process that has the large
-libraries loaded. A survivor is a hole, unless ``tests/mutants_accepted.txt`` says why it changes
-nothing: by the text of its line, so that the reason expires when the line changes.
+test, of the quick tests of each room); only those run, the room's own first, in a fork of a process
+that has the large libraries loaded. What is run as a module is loaded has no test of its own: then
+those run that reach the module. A survivor is a hole, unless ``tests/mutants_accepted.txt`` says
+why it changes nothing: by the text of its line, so that the reason expires when the line changes.
 
 ``--since REV`` takes only lines that changed since then; ``--count`` how many, drawn by the seed.
 """
@@ -32,21 +33,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 ROOT: Final = Path(__file__).parents[1]
 ACCEPTED: Final = Path(__file__).with_name("mutants_accepted.txt")
 ROOMS: Final = ("analysis", "bank", "client", "evidence", "payments", "store", "sync", "tables")
-ALONE: Final = {"transfers.py": ["tests/test_transfers.py"]}
-"""Modules beside the rooms, and their tests."""
-LONGEST_S: Final = 180
+LONGEST_S: Final = 30
+"""What the tests of a mutant may take together, by what they took when they were measured; the
+quickest of more."""
 _HEAVY: Final = (
-    "pandas",
-    "pyarrow.parquet",
-    "duckdb",
-    "pydantic",
-    "requests",
-    "hypothesis",
-    "narwhals",
-)
+    "pandas", "pyarrow.parquet", "duckdb", "pydantic", "requests", "narwhals", "hypothesis",
+    "fastapi", "uvicorn", "typer", "msgspec", "cryptography.hazmat.primitives.serialization",
+)  # fmt: skip
 _SWAPS: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -57,7 +55,8 @@ _NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """``path`` with ``before`` at ``start`` to ``end`` (bytes) become ``after``."""
+    """``path`` with ``before`` at ``start`` to ``end`` (bytes) become ``after``; ``loaded`` where
+    it is run as the module is loaded, and not by whom it serves."""
 
     path: str
     line: int
@@ -66,6 +65,7 @@ class Mutant:
     before: str
     after: str
     text: str
+    loaded: bool
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.before!r} -> {self.after!r}"
@@ -86,15 +86,31 @@ def mutants(path: Path) -> Iterator[Mutant]:
     aside = {
         id(inner) for node in ast.walk(tree) for part in _not_code(node) for inner in ast.walk(part)
     }
+    called = {
+        id(inner)
+        for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)
+        for part in (node.body if isinstance(node, ast.FunctionDef) else [node.body])
+        for inner in ast.walk(part)
+    }  # fmt: skip
     for node in ast.walk(tree):
         if id(node) in aside or not hasattr(node, "lineno"):
             continue
         start = begins[node.lineno - 1] + node.col_offset
         end = begins[node.end_lineno - 1] + node.end_col_offset
-        before = source[start:end].decode()
+        before = source[start:end].decode(errors="replace")
+        if isinstance(node, ast.expr) and not _is(node, before):
+            continue  # in an f-string, Python 3.11 does not know where
         for after in _changes(node):
             text = lines[node.lineno - 1].decode().strip()
-            yield Mutant(str(path.relative_to(ROOT)), node.lineno, start, end, before, after, text)
+            name, loaded = str(path.relative_to(ROOT)), id(node) not in called
+            yield Mutant(name, node.lineno, start, end, before, after, text, loaded)
+
+
+def _is(node: ast.expr, source: str) -> bool:
+    try:
+        return ast.dump(ast.parse(f"({source}\n)", mode="eval").body) == ast.dump(node)
+    except SyntaxError:
+        return False
 
 
 def _not_code(node: ast.AST) -> list[ast.AST]:
@@ -153,57 +169,112 @@ def _is_text(node: ast.BinOp) -> bool:
 # ------------------------------------------------------------------------------ which tests
 
 
-def reached(room: str, tests: list[str]) -> dict[str, dict[int, list[str]]]:
-    """Path → line → the tests that run it, of ``tests``; measured once for this state of both."""
+_took_s: defaultdict[str, float] = defaultdict(float)
+_failed: set[str] = set()
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """What is run from here on is of the test ``nodeid``: this module is a plugin of the
+    measurement."""
+    importlib.import_module("coverage").Coverage.current().switch_context(nodeid)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _took_s[report.nodeid] += report.duration
+    if report.failed:
+        _failed.add(report.nodeid)
+
+
+def pytest_sessionfinish() -> None:
+    Path(os.environ["MUTANTS_TIMES"]).write_text(json.dumps([_took_s, sorted(_failed)]))
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Of the tests of a room: by path and line those that run it, and what each took (s)."""
+
+    lines: dict[str, dict[str, list[str]]]
+    took_s: dict[str, float]
+
+    def by(self, mutant: Mutant) -> list[str]:
+        """The tests of the room that may notice ``mutant``."""
+        lines = self.lines.get(mutant.path, {})
+        if mutant.loaded:
+            return sorted({test for tests in lines.values() for test in tests})
+        return lines.get(str(mutant.line), [])
+
+    def quickest(self) -> list[str]:
+        """A few that pass."""
+        there = {test for lines in self.lines.values() for some in lines.values() for test in some}
+        return sorted(there, key=lambda one: (self.took_s[one], one))[:3]
+
+
+def reached(room: str) -> Reached:
+    """What the quick tests of ``room`` reach; measured once for this state of program and tests."""
     state = hashlib.sha256()
     for path in sorted([*(ROOT / "fundlab").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
-        state.update(path.read_bytes())
+        if path != Path(__file__):
+            state.update(path.read_bytes())
     kept = Path(tempfile.gettempdir()) / f"mutants-{room}-{state.hexdigest()[:16]}.json"
     if not kept.exists():
         with tempfile.TemporaryDirectory() as folder:
-            config = Path(folder) / "rc"
-            config.write_text(
-                f"[run]\ndata_file = {folder}/data\nsource = fundlab\n"
-                "dynamic_context = test_function\n"
-            )
+            config, times = Path(folder) / "rc", Path(folder) / "times"
+            config.write_text(f"[run]\ndata_file = {folder}/data\nsource = fundlab\n")
             print(f"measuring which tests of {room} reach what", flush=True)
             command = [sys.executable, "-m", "coverage", "run", f"--rcfile={config}", "-m",
-                       "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *tests]  # fmt: skip
-            passed = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
-            if passed.returncode:
-                raise SystemExit(f"{' '.join(tests)} do not pass as they are: no mutant is judged")
+                       "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants", "-n", "0",
+                       f"tests/{room}"]  # fmt: skip
+            passed = subprocess.run(
+                command, cwd=ROOT, check=False, stdout=subprocess.PIPE,
+                env=os.environ | {"MUTANTS_TIMES": str(times)},
+            )  # fmt: skip
+            if passed.returncode not in (0, pytest.ExitCode.TESTS_FAILED):
+                raise SystemExit(passed.stdout.decode()[-2000:])
+            took_s, failed = json.loads(times.read_text())
+            for test in failed:
+                print(f"fails as it is, and judges nothing: {test}", flush=True)
             data = importlib.import_module("coverage").CoverageData(f"{folder}/data")
             data.read()
-            found: dict[str, dict[int, list[str]]] = {}
-            for file in data.measured_files():
-                lines = {
-                    line: sorted({_node_id(name) for name in names if name})
-                    for line, names in data.contexts_by_lineno(file).items()
+            lines = {
+                str(Path(file).relative_to(ROOT)): {
+                    str(line): sorted({*tests} - {"", *failed})
+                    for line, tests in data.contexts_by_lineno(file).items()
                 }
-                found[str(Path(file).relative_to(ROOT))] = lines
-            kept.write_text(json.dumps(found))
-    whole: dict[str, dict[str, list[str]]] = json.loads(kept.read_text())
-    return {
-        path: {int(line): names for line, names in lines.items()} for path, lines in whole.items()
-    }
+                for file in data.measured_files()
+            }
+            kept.write_text(json.dumps([lines, took_s]))
+    return Reached(*json.loads(kept.read_text()))
 
 
-def _node_id(context: str) -> str:
-    """``tests.payments.test_once.test_x`` as pytest names it."""
-    parts = context.split(".")
-    at = next((n for n, part in enumerate(parts) if part.startswith("test_")), len(parts) - 2)
-    path = next(ROOT.glob(f"tests/**/{parts[at]}.py"), ROOT / "tests" / f"{parts[at]}.py")
-    return "::".join([str(path.relative_to(ROOT)), *parts[at + 1 :]])
+def chosen_tests(mutant: Mutant, room: str, rooms: dict[str, Reached]) -> list[str]:
+    """The tests that run the line of ``mutant``, those of its own ``room`` first, the quickest
+    first, together ``LONGEST_S`` at most."""
+    chosen, total_s = [], 0.0
+    for name in sorted(rooms, key=lambda one: one != room):
+        took_s = rooms[name].took_s
+        files: dict[str, list[str]] = defaultdict(list)  # what a module's tests share is made once
+        for test in rooms[name].by(mutant):
+            files[test.partition("::")[0]].append(test)
+        mean_s = {
+            file: sum(took_s.get(one, 1) for one in tests) / len(tests)
+            for file, tests in files.items()
+        }
+        for file in sorted(files, key=mean_s.__getitem__):
+            for test in sorted(files[file], key=lambda one: took_s.get(one, 1)):
+                total_s += took_s.get(test, 1)
+                if total_s < LONGEST_S or not chosen:
+                    chosen.append(test)
+    return chosen
 
 
 # ------------------------------------------------------------------------------ running
 
 
-def survives(mutant: Mutant, tests: list[str], copy: Path) -> bool:
-    """Whether all of ``tests`` pass with ``mutant`` in the tree ``copy``."""
-    target = copy / mutant.path
+def survives(mutant: Mutant | None, tests: list[str], copy: Path) -> bool:
+    """Whether all of ``tests`` pass with ``mutant`` in the tree ``copy``; of none, as it is."""
+    target = copy / (mutant.path if mutant else "pyproject.toml")
     whole = target.read_bytes()
-    target.write_bytes(mutant.applied())
+    target.write_bytes(mutant.applied() if mutant else whole)
     try:
         child = os.fork()
         if not child:
@@ -214,11 +285,10 @@ def survives(mutant: Mutant, tests: list[str], copy: Path) -> bool:
             with Path(os.devnull).open("w") as nowhere:
                 os.dup2(nowhere.fileno(), 1)
                 os.dup2(nowhere.fileno(), 2)
-            import pytest
-
-            options = ["-x", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "timeout=60"]
-            os._exit(int(pytest.main([*options, *tests])))
-        until = time.monotonic() + LONGEST_S
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "timeout=30"]
+            loaded = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+            os._exit(int(pytest.main([*options, *loaded, *tests])))
+        until = time.monotonic() + 10 * LONGEST_S
         while time.monotonic() < until:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
@@ -260,7 +330,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--count", type=int, default=2_000)
-    parser.add_argument("--rooms", nargs="*", default=[*ROOMS, *ALONE])
+    parser.add_argument("--rooms", nargs="*", default=ROOMS)
     parser.add_argument("--since", help="only lines that changed since this revision")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="then it ends")
     given = parser.parse_args()
@@ -268,8 +338,7 @@ def main() -> int:
     only = None if given.since is None else changed_lines(given.since)
     chosen: list[tuple[str, Mutant]] = []
     for room in given.rooms:
-        place = ROOT / "fundlab" / room
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        for path in sorted((ROOT / "fundlab" / room).rglob("*.py")):
             chosen += [
                 (room, mutant) for mutant in mutants(path)
                 if only is None or mutant.line in only.get(mutant.path, ())
@@ -278,9 +347,8 @@ def main() -> int:
     chosen = chosen[: given.count]
     excused, results, survivors = accepted(), Counter[str](), list[str]()
     began = time.monotonic()
-    maps = {
-        room: reached(room, ALONE.get(room, [f"tests/{room}"])) for room in {r for r, _ in chosen}
-    }
+    print(f"seed {given.seed}", flush=True)
+    rooms = {room: reached(room) for room in given.rooms if chosen}
     for name in _HEAVY:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
@@ -288,13 +356,18 @@ def main() -> int:
         shutil.copytree(
             ROOT, copy, ignore=shutil.ignore_patterns(".venv", ".git", "__pycache__", ".*_cache")
         )
+        few = [
+            test for one in rooms.values() for test in sorted(one.took_s, key=one.took_s.get)[:3]
+        ]
+        if few and not survives(None, few, copy):
+            raise SystemExit("tests fail on a copy of the program as it is: no mutant is judged")
         for room, mutant in chosen:
             if time.monotonic() - began > given.seconds:
                 break
             if (mutant.path, mutant.text, mutant.after) in excused:
                 results["accepted"] += 1
                 continue
-            tests = maps[room].get(mutant.path, {}).get(mutant.line, [])
+            tests = chosen_tests(mutant, room, rooms)
             outcome = "unreached" if not tests else "caught"
             if tests and survives(mutant, tests, copy):
                 outcome = "survived"
@@ -302,11 +375,13 @@ def main() -> int:
             if outcome != "caught":
                 survivors.append(f"{outcome}: {mutant}")
                 print(survivors[-1], flush=True)
+            if not results.total() % 100:
+                print(f"{time.monotonic() - began:.0f} s: {dict(results)}", flush=True)
     judged = results["caught"] + results["survived"] + results["unreached"]
     share = 100 * results["caught"] / judged if judged else 100.0
     print(f"seed {given.seed}: {results['caught']:,} of {judged:,} mutants caught ({share:.1f}%), "
-          f"{results['survived']} survived, {results['unreached']} on lines that no test of their "
-          f"room reaches, {results['accepted']} accepted as the same")  # fmt: skip
+          f"{results['survived']} survived, {results['unreached']} on lines that no test of the "
+          f"rooms reaches, {results['accepted']} accepted as the same")  # fmt: skip
     return int(results["caught"] < judged)
 
 

@@ -61,12 +61,34 @@ def test_each_is_one_change_of_a_module_that_still_parses(module: Path) -> None:
 def test_a_test_that_looks_at_the_bound_notices_and_one_that_does_not_does_not(
     module: Path, tmp_path: Path
 ) -> None:
+    config = tmp_path / "pyproject.toml"  # as this repository's: a warning of pytest is an error
+    config.write_text('[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n')
     test = tmp_path / "test_due.py"
     (bound,) = (one for one in mutants.mutants(module) if one.after == "(amount <= limit)")
     for amount, noticed in ((10, True), (12, False)):
         test.write_text(f"from due_fees import due\n\ndef test_due():\n    due({amount})\n")
         assert mutants.survives(bound, [str(test)], tmp_path) is not noticed
     assert module.read_text(encoding="utf-8").count("amount < limit") == 1
+    assert mutants.survives(None, [str(test)], tmp_path)
+    assert not mutants.survives(None, [str(tmp_path / "test_nothing.py")], tmp_path)
+
+
+def test_the_rooms_own_tests_come_first_and_the_quickest_of_too_many(module: Path) -> None:
+    own, other = "tests/due/test_due.py::test_", "tests/sums/test_sums.py::test_"
+    rooms = {
+        "sums": mutants.Reached({"due_fees.py": {"4": [f"{other}sum"]}}, {f"{other}sum": 0.1}),
+        "due": mutants.Reached(
+            {"due_fees.py": {"4": [f"{own}slow", f"{own}bound", f"{own}long"], "7": []}},
+            {f"{own}slow": 3, f"{own}bound": 0.2, f"{own}long": mutants.LONGEST_S},
+        ),
+    }
+    (bound,) = (one for one in mutants.mutants(module) if one.after == "(amount <= limit)")
+    (least,) = (one for one in mutants.mutants(module) if one.after == "max")
+    assert mutants.chosen_tests(bound, "due", rooms) == [f"{own}bound", f"{own}slow"]
+    assert mutants.chosen_tests(least, "due", rooms) == []
+    (default,) = (one for one in mutants.mutants(module) if one.after == "11")
+    assert default.loaded, "its line runs as the module is loaded, before any test begins"
+    assert f"{own}bound" in mutants.chosen_tests(default, "due", rooms)
 
 
 def test_a_reason_holds_for_a_line_as_it_is(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
