@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from transfer_examples import DAY, KINDS, START, arrow, records, transfer
+from transfer_examples import DAY, KINDS, START, arrow, decimal_typed, records, transfer
 
 from fundlab import Store
 from fundlab.analysis import balances, fees, flows
@@ -263,3 +263,13 @@ def test_an_overflow_is_loud_now_or_when_fetched() -> None:
     lazily = balances.at(duckdb.connect().from_arrow(arrow(huge)), "2027-01-01")
     with pytest.raises(duckdb.OutOfRangeException):
         lazily.fetchall()
+
+
+def test_what_only_looks_like_a_store_is_taken_for_a_frame() -> None:
+    class Scanned(pd.DataFrame):
+        def scan(self) -> None:
+            raise AssertionError("nobody scans a frame")
+
+    rows = [transfer("a", amount=Decimal("1.5")), transfer("b", amount=Decimal("2"))]
+    found = balances.running(Scanned(decimal_typed(rows)))
+    assert records(found) == records(balances.running(arrow(rows)))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from transfer_examples import DAY, KINDS, START, Row, arrow, exact_sum, observed, records, transfer
 
-from fundlab.analysis import reconcile
+from fundlab.analysis import causes, reconcile
 from fundlab.base.errors import AnalysisError
 
 D = Decimal
@@ -178,3 +178,36 @@ def test_a_single_cause_is_not_spread_over_several() -> None:
         rows[place]["status"] = "FAILED"
     found = told(rows, reported(50))
     assert [row[2:4] for row in found][:2] == [("failed_here", "t4"), ("missing_transfer", None)]
+
+
+def test_a_row_with_its_point_elsewhere_is_named_with_what_it_would_be() -> None:
+    for reported_as, shown in (("1000", "1,000.00"), ("0.01", "0.01")):
+        found = records(reconcile.explain(arrow([transfer("a")]), reported(reported_as)))
+        (shifted,) = (row for row in found if row["cause"] == "decimal_shift")
+        assert shifted["transfer_id"] == "a"
+        assert shifted["detail"] == f"would be {shown} at the service"
+
+
+def test_a_failed_withdrawal_moves_a_balance_when_it_is_made_and_when_it_fails() -> None:
+    def moved(first: int, last: int) -> bool:
+        return causes.Break("p1", "USD", 1, first, last).moved(failed)
+
+    failed = causes.Row(
+        id="a", profile_id="p1", asset="USD", sent="USD", direction="DEBIT", type="WIRE_WITHDRAWAL",
+        network="", status="FAILED", amount=1, fee=0, total=1, signed=-1, counted=0, created=10,
+        updated=20, group_id="", ref_id="", place=0,
+    )  # fmt: skip
+    assert moved(9, 10)
+    assert moved(19, 20)
+    assert moved(0, 30)
+    assert not moved(10, 19), "after the first, up to the last"
+    assert not moved(20, 30)
+
+
+def test_a_reversed_row_has_its_fee_on_the_other_side() -> None:
+    for direction, here, there in (("DEBIT", -11, 9), ("CREDIT", 9, -11)):
+        total = D(abs(here))
+        rows = [transfer("a", direction=direction, type="", amount=D(10), fee=D(1), total=total)]
+        assert (D(there - here), "reversed_sign", "a") in {
+            (difference, cause, id_) for difference, _, cause, id_, _ in told(rows, reported(there))
+        }

@@ -394,6 +394,27 @@ def test_hostile_or_broken_files_are_refused(text: str, tmp_path: Path) -> None:
         read(text, tmp_path)
 
 
+def test_what_continues_no_record_of_bai2_is_refused_by_its_line(tmp_path: Path) -> None:
+    for before, line in (("01,", 1), ("03,", 3)):
+        text = BAI.replace(before, f"88,FEES/\n{before}", 1)
+        with pytest.raises(AnalysisError, match=f"line {line}: there is nothing that 88 continues"):
+            read(text, tmp_path, format="bai2")
+
+
+@pytest.mark.parametrize(
+    ("written", "day"),
+    [
+        ("20261216", date(2026, 12, 16)),
+        ("261216", date(2026, 12, 16)),
+        ("791231", date(2079, 12, 31)),
+        ("800101", date(1980, 1, 1)),
+    ],
+)
+def test_a_day_of_bai2_has_its_century(written: str, day: date, tmp_path: Path) -> None:
+    found = read(BAI.replace(",261216,2400", f",{written},2400"), tmp_path)
+    assert str(found.statements["closing_on"].iloc[0])[:10] == str(day)
+
+
 def test_a_csv_of_two_currencies_is_no_account_of_either(tmp_path: Path) -> None:
     path = tmp_path / "bank.csv"
     path.write_text("Date,Amount,Balance,Currency\n2026-10-01,5,105,USD\n2026-10-02,7,112,EUR\n")

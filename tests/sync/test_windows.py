@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fundlab.base.errors import DataError, NetworkError
 from fundlab.sync.loaders import load_events, load_transfers
+from fundlab.sync.windows import Board, Window
 
 
 def service_of(seconds: list[int], largest_page: int = 100, **options: Any) -> FakeService:
@@ -154,3 +155,31 @@ def test_a_service_that_cuts_times_loses_nothing(digits: int) -> None:
     service = Coarse([transfer(n, created_at=moment(*at)) for n, at in enumerate(times)])
     service.digits = digits
     assert len(load_transfers(service, workers=8)) == len(places)
+
+
+def board() -> Board:
+    return Board(newest=100, waiting=[], idle=1)
+
+
+def test_the_later_half_of_what_is_left_is_given_away() -> None:
+    shared = board()
+    assert shared.split(Window(10, 50), reached=20) == Window(20, 35)
+    assert shared.waiting == [Window(35, 50)]
+    shared = board()
+    assert shared.split(Window(10, None), reached=20) == Window(20, 60)
+    assert shared.waiting == [Window(60, None)], "the newest row is at 100"
+
+
+def test_of_what_was_not_reached_nothing_is_given_away() -> None:
+    for window in (Window(10, 50), Window(None, 50)):
+        assert board().split(window, reached=None) is None
+    assert board().split(Window(10, 50), reached=10) is None, "a page of rows of one moment"
+    assert board().split(Window(10, 50), reached=11) == Window(11, 30)
+    assert board().split(Window(10, 12), reached=11) is None, "too narrow for halves"
+
+
+def test_who_waits_for_none_gets_none() -> None:
+    for idle, waiting in ((0, []), (1, [Window(1, 2)])):
+        shared = Board(newest=100, waiting=waiting, idle=idle)
+        assert shared.split(Window(10, 50), reached=20) is None
+        assert len(shared.waiting) == len(waiting)

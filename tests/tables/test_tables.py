@@ -1,5 +1,6 @@
 """Arrow schemas from the models, and typed frames there and back."""
 
+import itertools
 from decimal import Decimal
 from pathlib import Path
 
@@ -45,6 +46,20 @@ class TestSchemas:
         assert schema.field("type").type == pa.string()
         assert schema.field("auto_conversion").type == pa.string()
         assert schema.field("extra").type == pa.string()
+
+    def test_rows_are_put_in_order_wherever_they_stand(self) -> None:
+        table = TABLES["transfers"]
+        assert table.order == ("created_at", "id")
+        kinds = {"created_at": pa.timestamp("ns", "UTC"), "id": pa.string()}
+        wanted = [(1, "b"), (2, "a"), (2, "c"), (3, "a")]
+        for given in itertools.permutations(wanted):  # of some no row stands where it belongs
+            rows = pa.table(
+                [pa.array(values, kind) for values, kind in
+                 zip(zip(*given, strict=True), kinds.values(), strict=True)], names=list(kinds),
+            )  # fmt: skip
+            found = table.in_order(rows)
+            moments = found["created_at"].cast(pa.int64()).to_pylist()
+            assert list(zip(moments, found["id"].to_pylist(), strict=True)) == wanted
 
     def test_flags_and_counts(self) -> None:
         assert TABLES["addresses"].schema.field("bookmarked").type == pa.bool_()
