@@ -232,6 +232,10 @@ class Search:
                 [item for item in items if item.number in self.open and item.number not in parts]
                 for items in (entries, transfers)
             )
+            if not less:
+                entries, transfers = self._with_their_blocks(
+                    key[1], entries, transfers, parts | self.held.keys()
+                )
             plain = not any(e.names or e.mentions or e.number in self.naming for e in entries)
             plain = plain and not self.forbidden
             sides: tuple[dict[Any, list[Item]], dict[Any, list[Item]]] = {}, {}
@@ -276,6 +280,19 @@ class Search:
                 members, rest = members | more, rest | more
                 self._take(Group(how, members, less, len(members) > 2, rest))
         self.open -= self.held.keys()
+
+    def _with_their_blocks(
+        self, amount: int, entries: list[Item], transfers: list[Item], held_back: set[int]
+    ) -> tuple[list[Item], list[Item]]:
+        """And all of a block of this amount where some stand for what it leaves over: any of it may
+        be what is left, and each has days and names of its own."""
+        numbers = {item.number for item in (*entries, *transfers)}
+        for block in {self.block_of[number] for number in numbers & self.block_of.keys()}:
+            members = [self.items[number] for number in block.members]
+            if all(item.totals() == (amount,) and not item.mentions for item in members):
+                numbers |= block.members - held_back
+        every = [self.items[number] for number in sorted(numbers, key=place_of)]
+        return [i for i in every if i.number >= 0], [i for i in every if i.number < 0]
 
     def _near_any(self, members: Collection[int], others: Iterable[Item]) -> set[int]:
         """Those of ``others`` that one of the ``members`` of the other side may belong to."""
@@ -569,18 +586,19 @@ class Search:
             self.held.setdefault(number, why)
 
     def _take(self, group: Group) -> None:
-        """What takes one that stands for the rest of a block belongs to the block."""
-        blocks = {self.block_of[n] for n in group.members if n in self.block_of}
-        for block in blocks:
+        """What takes one that stands for the rest of a block takes the block, whose evidence is
+        then no stronger than this step's."""
+        for block in {self.block_of[n] for n in group.members if n in self.block_of}:
             group.rest |= block.rest - group.members
             group.members |= block.members
             group.block = True
-            group.how = block.how
             del self.groups[block]
         self.groups[group] = None
-        self.open -= group.members - group.rest
-        for number in group.rest:
-            self.block_of[number] = group
+        self.open -= group.members
+        self.open |= group.rest
+        for number in group.members:
+            self.block_of.pop(number, None)
+        self.block_of |= dict.fromkeys(group.rest, group)
 
     def ask_what_is_in_doubt(self) -> None:
         """Once all steps are done: what chance could have made, and nothing better has taken."""

@@ -232,8 +232,22 @@ def test_what_is_left_of_a_block_may_have_a_weaker_match() -> None:
     entries = [entry("b", 10, 0, "acme"), entry("c", 10)]
     transfers = [transfer("t", 10, name="acme"), transfer("u", 10, name="acme")]
     result = bank.match(paid(transfers), booked(entries))
-    assert groups_of(result) == {("counterparty", frozenset("bctu"))}
+    assert groups_of(result) == {("amount", frozenset("bctu"))}  # no more than the weaker says
     assert result.open.empty
+
+
+def test_any_of_a_block_may_be_what_it_leaves_over() -> None:
+    """Of three payments the bank names two, and any may be the third: it is as well the silent
+    entry of day 3 as that of day 4, for which the first payment is too old."""
+    entries = [entry("b", 10, 1, "acme"), entry("c", 10, 3, "acme"), entry("d", 10, 3),
+               entry("e", 10, 4)]  # fmt: skip
+    transfers = [
+        transfer(name, 10, day, name="acme") for name, day in zip("tuv", (0, 1, 3), strict=True)
+    ]
+    result = bank.match(paid(transfers), booked(entries))
+    assert groups_of(result) == {("amount", frozenset("bcdetuv"))}
+    assert result.groups["open_entries"].tolist() == [1]
+    assert {*result.open["item_id"].isna()} == {True}
 
 
 @pytest.mark.parametrize(("side", "amount"), [("service", -1000), ("ours", 1000)])
