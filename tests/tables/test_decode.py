@@ -5,6 +5,7 @@ import json
 import re
 from decimal import Decimal
 
+import pandas  # noqa: F401 - Arrow gives moments as its own, where it has been imported
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
