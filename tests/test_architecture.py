@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -61,8 +62,10 @@ def imports(path: Path) -> Iterator[str]:
                 yield next((module for module in candidates if module in MODULES), "__init__")
 
 
-IMPORTS = {module: set(imports(path)) - {module} for module, path in MODULES.items()}
-"""Of each module, the modules that it imports."""
+@cache
+def others(module: str) -> set[str]:
+    """The other modules that one of them imports."""
+    return set(imports(MODULES[module])) - {module}
 
 
 def test_the_docstring_maps_the_folders() -> None:
@@ -82,7 +85,7 @@ def test_the_top_is_seen_at_a_glance() -> None:
 @pytest.mark.parametrize("module", [name for name in MODULES if "." in name or name in LINES])
 def test_a_module_imports_what_its_room_may(module: str) -> None:
     room = module.partition(".")[0]
-    for imported in IMPORTS[module] - {"__init__"}:
+    for imported in others(module) - {"__init__"}:
         other = imported.partition(".")[0]
         assert other == room or other in allowed(room), f"{module} imports {imported}"
 
@@ -95,7 +98,7 @@ def test_a_room_imports_only_what_stands_below_it(room: str) -> None:
 
 def test_no_two_modules_import_each_other() -> None:
     try:
-        TopologicalSorter(IMPORTS).prepare()
+        TopologicalSorter({module: others(module) for module in MODULES}).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,17 @@ MODULES = [
     for path in sorted(PACKAGE.rglob("*.py"))
     if not path.relative_to(PACKAGE).as_posix().startswith(HOMES)
 ]
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 MONEY_COLUMNS = {
     column.name for table in TABLES.values() for column in table.columns if column.kind == "amount"
 } | {"balance", "opening", "closing", "rebuilt", "reported", "difference", "receipts"}
 ROUNDS = {"quantize", "normalize", "scaleb", "sqrt", "fma", "to_integral_value", "exp", "ln"}
 OF_COLUMNS = {"to_dict", "to_pylist", "itertuples", "iterrows", "fetchall"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def is_money(annotation: ast.expr | None) -> bool:
@@ -59,8 +64,8 @@ def members(path: Path) -> tuple[set[str], set[str]]:
     of their name that a module has or imports from; from nowhere else it can get them."""
     attributes: dict[str, list[bool]] = {}
     functions: dict[str, list[bool]] = {}
-    for one in {path, *sources(TREES[path])} & {*TREES}:
-        for node in ast.walk(TREES[one]):
+    for one in {path, *sources(tree(path))} & {*MODULES}:
+        for node in ast.walk(tree(one)):
             if isinstance(node, ast.ClassDef):
                 for entry in node.body:
                     if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name):
@@ -183,7 +188,7 @@ def bare(
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_no_amount_is_computed_in_the_context_of_the_caller(path: Path) -> None:
-    assert list(bare(TREES[path], members(path))) == []
+    assert list(bare(tree(path), members(path))) == []
 
 
 @pytest.mark.parametrize(
