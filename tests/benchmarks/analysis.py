@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from analysis_store import make_store
+from analysis_store import LARGE, make_store
 
 from fundlab import Store
 from fundlab.analysis import balances
@@ -166,7 +166,7 @@ def main(rows: int, folder: Path) -> int:
         make_store(store, rows)
     best: dict[str, dict[str, Any]] = {}
     names = [name for name in MEASURES if rows < 100_000_000 or name in ("copy_only", "streamed")]
-    for _ in range(TURNS if rows <= ROWS else 1):
+    for _ in range(TURNS if LARGE <= rows <= ROWS else 1):
         for name in names:
             found = measure(name, store)
             if name not in best or found["seconds"] < best[name]["seconds"]:

@@ -13,6 +13,9 @@ from fundlab.store import disk
 from fundlab.store.parts import ROW_GROUP_ROWS, Header, Publication, write_part
 from fundlab.tables.schema import TABLES
 
+LARGE = 100_000
+"""With fewer rows a benchmark only shows that it runs, and measures once."""
+
 START = 1_767_225_600_000_000_000
 YEAR_NS = 365 * 86_400 * 10**9
 ASSETS = ("USD", "USDC", "ETH", "BTC", "USDP", "PYUSD", "USDG")
