@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from jupyter_client.manager import start_new_kernel
+from extra_packages import needs
 
 Displayed = list[dict[str, Any]]
 """By cell what is displayed, in order: the data of each by its MIME type."""
@@ -14,7 +14,7 @@ Displayed = list[dict[str, Any]]
 
 def run_cells(cells: Iterable[str], folder: Path) -> list[Displayed]:
     """Raises where a cell does, with what it said."""
-    manager, client = start_new_kernel(cwd=str(folder))
+    manager, client = needs("jupyter_client.manager").start_new_kernel(cwd=str(folder))
     try:
         return [_run(client, cell) for cell in cells]
     finally:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import requests
+from extra_packages import needs
 
 
 class Forgetful:
@@ -26,13 +27,10 @@ class Forgetful:
 def s3_server(conditional: bool = True) -> Iterator[str]:
     """Its address; the bucket ``books`` is there. Whether a name is taken, and the write, are one
     step, as it has one thread."""
-    # Here, as they take a second, which who runs the quick tests need not wait.
-    from moto.server import DomainDispatcherApplication, create_backend_app
-    from werkzeug.serving import make_server
-
+    moto, serving = needs("moto.server"), needs("werkzeug.serving")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    app = DomainDispatcherApplication(create_backend_app)
-    server = make_server("127.0.0.1", 0, app if conditional else Forgetful(app))
+    app = moto.DomainDispatcherApplication(moto.create_backend_app)
+    server = serving.make_server("127.0.0.1", 0, app if conditional else Forgetful(app))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from extra_packages import needs
 
 ENGINES = ("sail", "classic", "connect")
 _ZONE = "America/New_York"
@@ -19,27 +20,24 @@ _ZONE = "America/New_York"
 @contextmanager
 def spark_session(engine: str) -> Iterator[Any]:
     """Skips where Spark's own is asked for and Java or PySpark's Java archives are absent."""
-    from pyspark.sql import SparkSession
-
+    spark = needs("pyspark.sql").SparkSession
     with ExitStack() as stack:
         if engine == "sail":
-            from pysail.spark import SparkConnectServer
-
             os.environ.setdefault("SAIL_SPARK__SESSION_TIMEOUT_SECS", "86400")  # a slow machine's
-            server = SparkConnectServer(ip="127.0.0.1", port=0)
+            server = needs("pysail.spark").SparkConnectServer(ip="127.0.0.1", port=0)
             server.start(background=True)
             stack.callback(server.stop)
             host, port = server.listening_address
             # PySpark takes a worker of pytest-xdist, whose main module has no file, for a doctest.
             main = sys.modules["__main__"]
             main.__file__ = getattr(main, "__file__", __file__)
-            builder = SparkSession.builder.remote(f"sc://{host}:{port}")
+            builder = spark.builder.remote(f"sc://{host}:{port}")
         else:
             if shutil.which("java") is None:
                 pytest.skip("Spark needs Java; none on the PATH")
             if find_spec("py4j") is None:
                 pytest.skip("pyspark-client has no Spark of its own; install pyspark")
-            builder = SparkSession.builder.config("spark.ui.enabled", "false")
+            builder = spark.builder.config("spark.ui.enabled", "false")
             builder = builder.config("spark.driver.host", "127.0.0.1")
             builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
             builder = builder.config("spark.sql.shuffle.partitions", "2")

@@ -15,6 +15,7 @@ from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
+from extra_packages import needs
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -28,13 +29,14 @@ EXTRAS = {
 NEEDED = [Requirement(line) for line in PROJECT["dependencies"]]
 OPTIONAL = [
     one
-    for name in EXTRAS.keys() - {"all", "bench", "notebook", "test", "tools"}
+    for name in EXTRAS.keys() - {"all", "bench", "notebook", "test", "test-all", "tools"}
     for one in EXTRAS[name]
 ]
 DECLARED = NEEDED + [one for found in EXTRAS.values() for one in found]
-INSTALLED_BY_TESTS = NEEDED + [
+OF_ALL_TESTS = [one for name in ("docs", "notebook", "test-all") for one in EXTRAS[name]]
+OF_TESTS = NEEDED + [
     one
-    for name in sorted(EXTRAS.keys() - {"all", "bench", "mcp", "spark", "tools"})
+    for name in ("bank", "delta", "keyring", "pdf", "remote", "sandbox", "test")
     for one in EXTRAS[name]
 ]
 PART_OF = {
@@ -53,7 +55,7 @@ def lowest(requirement: Requirement) -> Version:
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
-    """Names of the modules that are imported, but for those that only types need."""
+    """Names of the modules that are imported or asked for, but for those that only types need."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
@@ -61,6 +63,8 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
             yield node.module
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "needs":
+            yield ast.literal_eval(node.args[0])
         else:
             yield from imports(node)
 
@@ -84,7 +88,9 @@ def test_every_import_is_declared() -> None:
     assert distributions(imported(list(files))) - names(NEEDED + OPTIONAL) == set()
 
 
+@pytest.mark.thorough
 def test_every_import_of_the_tests_is_declared() -> None:
+    needs("altair")  # what is installed says which modules are whose
     paths = list((ROOT / "tests").rglob("*.py"))
     beside = {path.stem for path in paths} | {"tests"}
     modules = imported(paths) - beside
@@ -99,7 +105,8 @@ def test_every_dependency_is_declared_once_with_its_lowest_version() -> None:
 
 def test_all_is_every_extra_of_a_user_but_spark() -> None:
     (line,) = PROJECT["optional-dependencies"]["all"]
-    assert Requirement(line).extras == set(EXTRAS) - {"all", "bench", "spark", "test", "tools"}
+    beside = {"all", "bench", "spark", "test", "test-all", "tools"}
+    assert Requirement(line).extras == set(EXTRAS) - beside
 
 
 def test_the_licence_and_the_changelog_are_where_packagers_look() -> None:
@@ -127,7 +134,9 @@ def test_without_its_extras_everything_public_can_be_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    "requirement", [pytest.param(one, id=one.name) for one in INSTALLED_BY_TESTS]
+    "requirement",
+    [pytest.param(one, id=one.name) for one in OF_TESTS]
+    + [pytest.param(one, id=one.name, marks=pytest.mark.thorough) for one in OF_ALL_TESTS],
 )
 def test_what_is_installed_is_what_is_declared(requirement: Requirement) -> None:
     installed = Version(version(requirement.name))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
+from extra_packages import needs
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("[0-9]*.ipynb"))
 SAME_EACH_TIME = ("01-first-hour", "02-closing-a-month", "03-fees", "09-the-banks-side",
@@ -21,7 +20,7 @@ every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: pat
 
 
 def read(path: Path) -> Any:
-    return nbformat.read(path, as_version=4)
+    return needs("nbformat").read(path, as_version=4)
 
 
 def code_cells(notebook: Any) -> list[Any]:
@@ -42,10 +41,11 @@ def complaints(notebook: Any) -> list[Any]:
     return [one for one in outputs if one.output_type == "error" or one.get("name") == "stderr"]
 
 
+@pytest.mark.thorough
 @every_notebook
 def test_it_is_kept_with_its_outputs(path: Path) -> None:
     notebook = read(path)
-    nbformat.validate(notebook)
+    needs("nbformat").validate(notebook)
     cells = code_cells(notebook)
     assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
     assert complaints(notebook) == []
@@ -63,7 +63,7 @@ def test_it_runs_from_an_empty_folder(
     monkeypatch.setenv("TMPDIR", str(temporary))
     ran = read(path)
     resources = {"metadata": {"path": str(here)}}
-    NotebookClient(
+    needs("nbclient").NotebookClient(
         ran, timeout=LONGEST_CELL_S, resources=resources, coalesce_streams=True
     ).execute()
     assert complaints(ran) == []

@@ -7,6 +7,7 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
 from cells import run_cells
 
 README = Path(__file__).parents[1] / "README.md"
@@ -18,6 +19,7 @@ of_users = [one for one in plan.warnings if "end user" in one]
 """
 
 
+@pytest.mark.thorough
 def test_each_example_shows_its_result(tmp_path: Path) -> None:
     examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     shows = [

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from jupyter_client.blocking import BlockingKernelClient
-from jupyter_client.manager import start_new_kernel
+from extra_packages import needs
 
 from fundlab.base.progress import expect, progress_bar
 
@@ -64,23 +63,24 @@ with progress_bar({total}, desc="reading") as bar:
 
 
 @pytest.fixture(scope="module")
-def kernel() -> Iterator[BlockingKernelClient]:
-    manager, client = start_new_kernel()
+def kernel() -> Iterator[Any]:
+    manager, client = needs("jupyter_client.manager").start_new_kernel()
     yield client
     client.stop_channels()
     manager.shutdown_kernel(now=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("before", "kind"),
     [
-        pytest.param("sys.modules['ipywidgets'] = None", "text/plain", marks=pytest.mark.thorough),
+        ("sys.modules['ipywidgets'] = None", "text/plain"),
         ("sys.modules.pop('ipywidgets', None)", "application/vnd.jupyter.widget-view+json"),
     ],
     ids=["without widgets", "with widgets"],
 )
 def test_a_notebook_shows_a_bar_and_keeps_nothing_of_it(
-    kernel: BlockingKernelClient, before: str, kind: str
+    kernel: Any, before: str, kind: str
 ) -> None:
     heard: list[dict[str, Any]] = []
     answer = kernel.execute_interactive(

@@ -27,11 +27,10 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
-import nbclient
-import nbformat
 import psutil
 import pytest
 import scripted
+from extra_packages import needs
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.lib.pretty import pretty as ipython_pretty
 from rich.console import Console
@@ -264,6 +263,7 @@ def an_executed_notebook(scene: Scene) -> str:
         "vars(client)",
         "client.get_transfer('t')",
     ]
+    nbclient, nbformat = needs("nbclient"), needs("nbformat")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     scene.server.script(problem(403, f"Bearer {TOKEN} is bad"))
     variables = {

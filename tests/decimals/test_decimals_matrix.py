@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 import duckdb
 import matplotlib.pyplot as plt
 import narwhals as nw
-import nbformat
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import seaborn as sns
+from extra_packages import needs
 from spark_sessions import spark_session
 
 import fundlab as fl
@@ -72,8 +71,8 @@ def same(back: Any, frame: pd.DataFrame) -> bool:
     return bool(amounts.dtype == "decimal" and amounts.equals(frame["amount"]))
 
 
-HEAVY = {"Altair", "Great Tables", "Ibis", "PySpark", "marimo", "openpyxl", "pandera", "plotly",
-         "scikit-learn"}  # fmt: skip
+HEAVY = {"Altair", "Great Tables", "Ibis", "PySpark", "SQLAlchemy and SQLite", "marimo", "openpyxl",
+         "pandera", "pickle, joblib", "plotly", "scikit-learn", "seaborn"}  # fmt: skip
 
 
 @tool("DuckDB", "`duckdb.sql(\"… from frame\")`, as `DECIMAL(38,18)`",
@@ -125,8 +124,7 @@ def _(frame: pd.DataFrame) -> None:
 @tool("Ibis", "`ibis.memtable(frame)`, as `decimal(38, 18)`",
       "`.to_pyarrow().to_pandas(types_mapper=fl.types_mapper)`")  # fmt: skip
 def _(frame: pd.DataFrame) -> None:
-    import ibis
-
+    ibis = needs("ibis")
     rows = ibis.memtable(frame)
     assert str(rows.schema()["amount"]) == "decimal(38, 18)"
     totals = rows.group_by("asset").agg(total=rows.amount.sum()).order_by("asset").to_pyarrow()
@@ -140,8 +138,7 @@ def _(frame: pd.DataFrame) -> None:
 @tool("pandera", "`pa.Column(checks=pa.Check.ge(Decimal(0)))`, exact; its own `\"decimal\"` is "
       "another type, and refuses: check `s.dtype == \"decimal\"`", "the frame itself")  # fmt: skip
 def _(frame: pd.DataFrame) -> None:
-    from pandera import pandas as pandera
-
+    pandera = needs("pandera.pandas")
     typed = pandera.Check(lambda amounts: amounts.dtype == "decimal")
     least = pandera.Check.ge(D("-0.15"))
     schema = pandera.DataFrameSchema(
@@ -159,13 +156,12 @@ def _(frame: pd.DataFrame) -> None:
 @tool("Great Tables", "`GT(frame)`: all digits; `fmt_number` and `fmt_currency` round exactly",
       "a page")  # fmt: skip
 def _(frame: pd.DataFrame) -> None:
-    from great_tables import GT
-
-    assert LARGEST in GT(frame).as_raw_html()
-    page = GT(frame).fmt_number("amount", decimals=18).as_raw_html()
+    great = needs("great_tables")
+    assert LARGEST in great.GT(frame).as_raw_html()
+    page = great.GT(frame).fmt_number("amount", decimals=18).as_raw_html()
     assert "99,999,999,999,999,999,999.999999999999999999" in page
     half = frame.assign(amount=frame["amount"] * 0 + D("12345678901.125"))
-    assert "$12,345,678,901.12" in GT(half).fmt_currency("amount").as_raw_html()
+    assert "$12,345,678,901.12" in great.GT(half).fmt_currency("amount").as_raw_html()
 
 
 @tool("Matplotlib", "`plt.plot`, `bar`, `pie`, `boxplot` …: drawn in floats", "a picture")
@@ -181,23 +177,20 @@ def _(frame: pd.DataFrame) -> None:
 
 @tool("seaborn", "`barplot`, `heatmap`, `regplot` …: drawn in floats", "a picture")
 def _(frame: pd.DataFrame) -> None:
-    axes = sns.heatmap(frame[["amount"]])
+    axes = needs("seaborn").heatmap(frame[["amount"]])
     assert axes.collections[0].get_array()[1, 0] == -0.15
     plt.close("all")
 
 
 @tool("plotly", "`px.bar(frame)`: drawn in floats", "a picture")
 def _(frame: pd.DataFrame) -> None:
-    from plotly import express
-
-    drawn = json.loads(express.bar(frame, x="asset", y="amount").to_json())
+    drawn = json.loads(needs("plotly.express").bar(frame, x="asset", y="amount").to_json())
     assert drawn["data"][0]["y"] == FLOATS
 
 
 @tool("Altair", "`alt.Chart(frame)`: drawn in floats", "a picture")
 def _(frame: pd.DataFrame) -> None:
-    import altair
-
+    altair = needs("altair")
     drawn = json.loads(altair.Chart(frame).mark_bar().encode(x="asset", y="amount").to_json())
     (rows,) = drawn["datasets"].values()
     assert [row["amount"] for row in rows] == FLOATS
@@ -207,8 +200,7 @@ def _(frame: pd.DataFrame) -> None:
 @tool("SQLAlchemy and SQLite", "`to_sql`: text, every digit",
       "`read_sql(…).astype({\"amount\": \"decimal\"})`")  # fmt: skip
 def _(frame: pd.DataFrame) -> None:
-    import sqlalchemy
-
+    sqlalchemy = needs("sqlalchemy")
     engine = sqlalchemy.create_engine("sqlite://")
     with engine.connect() as connection:
         frame.to_sql("kept", connection, index=False)
@@ -248,8 +240,7 @@ def _(frame: pd.DataFrame) -> None:
 
 @tool("pickle, joblib", "the column", "the column")
 def _(frame: pd.DataFrame) -> None:
-    import joblib
-
+    joblib = needs("joblib")
     file = io.BytesIO()
     joblib.dump(frame, file)
     file.seek(0)
@@ -333,13 +324,15 @@ def test_a_tool_does_what_its_row_says(row: Row, frame: pd.DataFrame) -> None:
 
 
 def test_the_notebook_shows_the_table() -> None:
-    (cell,) = [cell for cell in nbformat.read(NOTEBOOK, 4).cells if cell["id"] == CELL]
-    assert table() in cell["source"]
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    (source,) = ["".join(cell["source"]) for cell in cells if cell["id"] == CELL]
+    assert table() in source
 
 
 if __name__ == "__main__":
     for one in MATRIX:
         one.check(made())
+    nbformat = needs("nbformat")
     notebook = nbformat.read(NOTEBOOK, 4)
     (place,) = [cell for cell in notebook.cells if cell["id"] == CELL]
     place["source"] = place["source"].partition("| tool |")[0] + table()

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from extra_packages import needs
 from small_columns import LARGEST, D, column, values
 
 from fundlab.decimals import DecimalDtype, rolling
@@ -211,9 +212,10 @@ def test_windows_of_pandas_say_that_they_make_floats() -> None:
     assert rolling(frame.groupby("k")["x"], 2).sum().tolist()[1] == D("0.3")
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")  # of options that ibis sets
 def test_a_table_of_ibis_takes_a_missing_amount() -> None:
-    ibis = pytest.importorskip("ibis")
+    ibis = needs("ibis")
     frame = pd.DataFrame({"x": pd.array(["1.10", None], dtype="decimal")})
     table = ibis.memtable(frame).to_pyarrow()
     assert table["x"].to_pylist() == [D("1.1"), None]

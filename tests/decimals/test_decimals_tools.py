@@ -16,7 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import seaborn as sns
+from extra_packages import needs
 
 from fundlab.decimals import DecimalDtype, rolling, text
 from fundlab.decimals.groups import PANDAS
@@ -285,11 +285,19 @@ def test_plots_that_compute(column: pd.Series) -> None:
     axes.violinplot(frame["x"])
     assert axes.imshow(frame).get_array().tolist() == floats.to_numpy().tolist()
     assert axes.pcolormesh(frame).get_array().tolist() == floats.to_numpy().tolist()
+    assert "width: 10em" in frame.style.bar().to_html()
+    plt.close("all")
+
+
+@pytest.mark.thorough
+def test_plots_of_seaborn_that_compute(column: pd.Series) -> None:
+    sns = needs("seaborn")
+    frame = pd.DataFrame({"x": column.dropna(), "y": column.dropna() * 2})
+    _, axes = plt.subplots()
     assert sns.heatmap(frame, ax=axes).collections[-1].get_array().size == 6
     sns.regplot(data=frame, x="x", y="y", ax=axes, ci=None)
     sns.residplot(x=frame["x"], y=frame["y"], ax=axes)
     sns.lmplot(data=frame, x="x", y="y", ci=None)
-    assert "width: 10em" in frame.style.bar().to_html()
     plt.close("all")
 
 

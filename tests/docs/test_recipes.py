@@ -21,6 +21,7 @@ def test_there_are_25_and_each_shows_something() -> None:
     assert all(one.partition("\n")[0].endswith("?") for one in every)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_displays_what_stands_below_it(path: Path, tmp_path: Path) -> None:
     cells = CELL.findall(path.read_text("utf-8"))

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import platformdirs
 import pytest
+from extra_packages import needs
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from typer.core import TyperGroup
@@ -165,10 +166,12 @@ def test_the_command_builds_it_once_and_prints_where_it_is(
     assert opened == [page.as_uri()]
 
 
+@pytest.mark.thorough
 def test_what_was_built_for_what_is_installed_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path))
+    needs("sphinx")
     monkeypatch.setattr("sphinx.cmd.build.main", built := Built())
     assert docs.build(cli.root_command()) == docs.build(cli.root_command())
     assert built.times == 1

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.manager import KernelManager, start_new_kernel
+from extra_packages import needs
 
 pytestmark = pytest.mark.thorough
 
@@ -42,9 +41,10 @@ NOTHING = {"threads": [], "listening": [], "files": [], "open": []}
 
 
 @pytest.fixture
-def kernel(tmp_path: Path) -> Iterator[tuple[KernelManager, BlockingKernelClient]]:
+def kernel(tmp_path: Path) -> Iterator[tuple[Any, Any]]:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
+    start_new_kernel = needs("jupyter_client.manager").start_new_kernel
     manager, client = start_new_kernel(env={**os.environ, "TMPDIR": str(temporary)})
     try:
         run(client, SETUP)
@@ -55,7 +55,7 @@ def kernel(tmp_path: Path) -> Iterator[tuple[KernelManager, BlockingKernelClient
         manager.cleanup_resources()
 
 
-def run(client: BlockingKernelClient, code: str) -> Any:
+def run(client: Any, code: str) -> Any:
     """Run a cell to its end; what its last printed line says, as JSON."""
     printed: list[str] = []
 
@@ -70,8 +70,8 @@ def run(client: BlockingKernelClient, code: str) -> Any:
 
 
 def run_until_interrupted(
-    manager: KernelManager,
-    client: BlockingKernelClient,
+    manager: Any,
+    client: Any,
     code: str,
     marker: Path,
     after_s: float = 0,
@@ -97,7 +97,7 @@ def wait_for(path: Path) -> None:
 
 
 def test_interrupting_a_cell_stops_the_sandbox_of_its_with_block(
-    kernel: tuple[KernelManager, BlockingKernelClient], tmp_path: Path
+    kernel: tuple[Any, Any], tmp_path: Path
 ) -> None:
     manager, client = kernel
     marker, db = tmp_path / "up", tmp_path / "sandbox.db"
@@ -119,9 +119,7 @@ with sandboxes.serve(empty=True, signing=True, db={str(db)!r}) as running:
         socket.create_connection(("127.0.0.1", during["listening"][0]), timeout=1)
 
 
-def test_interrupting_the_start_leaves_nothing(
-    kernel: tuple[KernelManager, BlockingKernelClient], tmp_path: Path
-) -> None:
+def test_interrupting_the_start_leaves_nothing(kernel: tuple[Any, Any], tmp_path: Path) -> None:
     manager, client = kernel
     marker, db = tmp_path / "begun", tmp_path / "sandbox.db"
     code = f"""
@@ -135,7 +133,7 @@ sandboxes.serve(transfers=1_000_000, signing=True, db={str(db)!r})
 
 
 def test_a_sandbox_outlives_the_interrupt_of_another_cell_and_stops_when_told_or_closed(
-    kernel: tuple[KernelManager, BlockingKernelClient], tmp_path: Path
+    kernel: tuple[Any, Any], tmp_path: Path
 ) -> None:
     manager, client = kernel
     marker, db = tmp_path / "up", tmp_path / "sandbox.db"

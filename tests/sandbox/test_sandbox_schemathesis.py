@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from extra_packages import needs
 from sandbox_caller import Caller, caller_of
-from schemathesis_hooks import KNOWN
 
 from fundlab.sandbox import Sandbox, serve
 
@@ -44,6 +44,9 @@ def explore(
     sandbox: Sandbox, caller: Caller, folder: Path, examples: int, seed: int
 ) -> dict[str, Any]:
     """Run every phase with every check; the report, once nothing failed."""
+    needs("schemathesis")
+    from schemathesis_hooks import KNOWN
+
     report = folder / "report.json"
     caller.http.get(f"{sandbox.base_url}/openapi.json")  # made once: slower than its reader waits
     command = [
