@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 from copy import copy
+from functools import cache
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -115,6 +116,7 @@ def run(arguments: list[str]) -> None:
         command.invoke(context)
 
 
+@cache
 def root_command(wanted: str | None = None) -> TyperGroup:
     """The command with its commands, and the options that each of them takes too; of the modules
     only the one that has ``wanted``, if one has: all of them take a while to make."""

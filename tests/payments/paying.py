@@ -5,7 +5,6 @@ with its journal, production settings over TLS, through a proxy or not.
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import json
 import os
@@ -280,10 +279,7 @@ def a_world(folder: Path) -> Iterator[World]:
     def resolve(host: Any, *given: Any, **more: Any) -> Any:
         return real("127.0.0.1" if host == HOST else host, *given, **more)
 
-    # the same command for each call: half of what one takes is to build it
-    root_command, cli.root_command = cli.root_command, functools.cache(cli.root_command)
     with contextlib.ExitStack() as stack:
-        stack.callback(setattr, cli, "root_command", root_command)
         servers = {
             "proxy": stack.enter_context(listening(context, proxy=True)),
             "direct": stack.enter_context(listening(context)),
