@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import pytest
 
 from fundlab import cli
@@ -73,6 +74,24 @@ def _quick_stops() -> Iterator[None]:
         patched.setattr(
             "uvicorn.server.asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": sleep})
         )
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobody_pulls_the_plug() -> Iterator[None]:
+    """No disk is waited for: a test that looks for what is made durable puts its own there.
+
+    And DuckDB has one thread, as each of several workers asks it for a few rows.
+    """
+    connect = duckdb.connect
+
+    def with_one_thread(*given: Any, config: dict[str, Any] | None = None, **rest: Any) -> Any:
+        return connect(*given, config={"threads": 1} | (config or {}), **rest)
+
+    duckdb.execute("SET threads = 1")  # what has no connection of its own goes through this one
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("duckdb.connect", with_one_thread)
+        patched.setattr("os.fsync", lambda handle: None)
         yield
 
 
