@@ -44,9 +44,10 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)  # before ``-m`` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if {"campaign", "slow"} & {mark.name for mark in item.iter_markers()}:
+        marks = {mark.name for mark in item.iter_markers()}
+        if {"campaign", "slow"} & marks:
             item.add_marker(pytest.mark.timeout(LONGEST_CAMPAIGN_S))
-        elif "figure" in getattr(item, "fixturenames", ()):
+        elif "figure" in getattr(item, "fixturenames", ()) or "seconds" in marks:
             item.add_marker("thorough")
 
 

@@ -146,6 +146,7 @@ def test_what_is_installed_is_what_is_declared(requirement: Requirement) -> None
         assert installed in requirement.specifier
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("command", [["sandbox"], ["demo"], ["sandbox", "mirror", "x.json"]])
 def test_without_the_sandbox_its_extra_is_named(command: list[str]) -> None:
     code = (

@@ -202,6 +202,7 @@ def test_a_scan_keeps_to_its_memory_and_spills_into_a_private_folder(tmp_path: P
     assert other != folder
 
 
+@pytest.mark.seconds
 def test_what_does_not_fit_into_memory_is_spilled_and_removed() -> None:
     connection = own_connection("60MB")
     connection.execute("SET threads = 1")

@@ -141,6 +141,7 @@ def test_drivers_add_up_exactly_are_the_textbooks_and_name_what_was_planted(
     figure(f"{count} pairs of periods, {dict(planted)}: named each time")
 
 
+@pytest.mark.seconds
 def test_prices_have_a_driver_of_their_own_in_one_currency(seed: int) -> None:
     schema = ALL_COLUMNS.append(pa.field("total_value", MONEY))
     for number in range(60):
@@ -175,6 +176,7 @@ def test_prices_have_a_driver_of_their_own_in_one_currency(seed: int) -> None:
             assert row["asset"] == "ETH" or abs(row["difference"]) < Decimal("1E-9")
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_kind_of_frame_and_no_rows_at_all(kind: str) -> None:
     before, after = make_rows(60, 1, 3), make_rows(80, 2, 3)

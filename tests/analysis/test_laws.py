@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transfer_examples import (
@@ -212,6 +213,7 @@ def violations(rows: list[Row]) -> Any:
     yield from ((name, "unique_id") for name, count in counts.items() if count > 1)
 
 
+@pytest.mark.seconds
 @given(
     rows=wires(45),
     approved=st.dictionaries(st.sampled_from(["f1", "f2"]), st.integers(-5, 5).map(MINUTE.__mul__)),

@@ -115,6 +115,7 @@ def test_an_observation_before_the_first_row_shows_that_earlier_ones_are_missing
     assert (found[0]["cause"], found[0]["difference"]) == ("missing_history", Decimal(70))
 
 
+@pytest.mark.seconds
 def test_a_balance_that_ran_below_zero_dates_the_missing_deposit(history: list[Row]) -> None:
     """Of every deposit that some later withdrawal needed, dropped alone."""
     balances = balances_by_hand(history)

@@ -308,6 +308,7 @@ def mutants(seed: int, count: int, path: Path) -> int:
     return refused
 
 
+@pytest.mark.seconds
 def test_mutated_files_never_end_in_a_traceback(tmp_path: Path) -> None:
     assert mutants(1, 120, tmp_path / "file") > 30
 

@@ -87,6 +87,7 @@ def check_downloads(seed: int, path: Path) -> tuple[int, int]:
     return len([*itertools.permutations(files)]), unsure
 
 
+@pytest.mark.seconds
 def test_overlapping_downloads_give_each_entry_once(tmp_path: Path) -> None:
     for seed in range(25):
         check_downloads(seed, tmp_path)

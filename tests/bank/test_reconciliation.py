@@ -89,6 +89,7 @@ def months_foot(path: Path, seed: int, months: int) -> None:
     check_that_it_foots(bank.reconcile(transfers, bank.read(*files), period, **options))
 
 
+@pytest.mark.seconds
 def test_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
     for seed in range(4):
         months_foot(tmp_path, seed, 3)
@@ -318,6 +319,7 @@ def test_what_is_no_statement_and_no_amount_is_named(tmp_path: Path) -> None:
             bank.read(tmp_path / "bank.csv", asset="USD", opening=given)
 
 
+@pytest.mark.seconds
 def test_the_command_reconciles_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with fl.sandbox.serve(seed=7, transfers=600, clock="manual") as sandbox:
         fl.Store(tmp_path / "books").sync(sandbox.connect(), progress=False)
@@ -356,6 +358,7 @@ def test_a_statement_to_try_it_on_is_written(
     assert bank.read(file).statements["proved"].tolist() == ["balances"]
 
 
+@pytest.mark.seconds
 def test_what_is_accepted_stays_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with fl.sandbox.serve(seed=7, transfers=300, clock="manual") as sandbox:
         store = fl.Store(tmp_path / "books")

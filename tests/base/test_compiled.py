@@ -14,6 +14,7 @@ needs_a_compiler = pytest.mark.skipif(
 )
 
 
+@pytest.mark.seconds
 @needs_a_compiler
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_another_source_is_not_loaded(source: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def test_the_demo_proves_every_balance_and_pays_once(ran: demo.Demo) -> None:
     assert json.loads((Path(ran.report).parent / "demo.json").read_text())["breaks"] == 0
 
 
+@pytest.mark.seconds
 def test_the_demos_report_is_by_the_moments_that_the_command_reports_by(ran: demo.Demo) -> None:
     usual = reports.read_report(fl.Store(ran.store))
     page = Path(ran.report).read_text(encoding="utf-8")

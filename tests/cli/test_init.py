@@ -56,6 +56,7 @@ def modes(path: Path) -> tuple[int, int]:
     return path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777
 
 
+@pytest.mark.seconds
 def test_a_profile_is_written_and_works(
     init: Any, config: Path, service: sandbox.Sandbox, fundlab: Any
 ) -> None:

@@ -137,6 +137,7 @@ def answers(fundlab: Any, service: sandbox.Sandbox, folder: Path) -> Iterator[tu
             yield text, f"{type(caught.value).__name__} {caught.value}"
 
 
+@pytest.mark.seconds
 def test_each_names_the_cause_and_the_way_out(
     fundlab: Any, service: sandbox.Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ few = st.lists(st.none() | st.sampled_from([0, 1, -1, 3]), max_size=60)
 arrivals = st.builds(arrived, columns | few, st.integers(0, 3), st.none() | st.integers(0, 3))
 
 
+@pytest.mark.seconds
 @settings(max_examples=30, deadline=None)
 @given(arrivals, decimals, st.data())
 def test_columns(same: Any, series: pd.Series[Any], scalar: Decimal, data: st.DataObject) -> None:

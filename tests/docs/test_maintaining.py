@@ -64,6 +64,7 @@ def places(diff: str) -> int:
     return len(re.findall(r"^\+\+\+ ", diff, re.MULTILINE))
 
 
+@pytest.mark.seconds
 def test_a_format_of_statements_is_two_places(copy: Path) -> None:
     done = changed(copy, FORMAT, ["-c", READS])
     assert done.stderr == ""

@@ -38,6 +38,7 @@ def store(tmp_path: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch)
     return store
 
 
+@pytest.mark.seconds
 def test_each_state_comes_back_as_it_was(
     store: Store, service: FakeService, tmp_path: Path
 ) -> None:

@@ -135,6 +135,7 @@ def test_the_same_id_twice_in_a_page_is_said(store: fl.Store) -> None:
     assert "sent twice in a page, with other members each time: t-000001" in notes
 
 
+@pytest.mark.seconds
 def test_a_row_that_cannot_be_read_is_set_aside_and_named_everywhere(
     store: fl.Store, odd: Ledger, tmp_path: Path, fundlab: Callable[..., tuple[int, str, str]]
 ) -> None:

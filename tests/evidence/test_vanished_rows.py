@@ -95,6 +95,7 @@ class TestFullPass:
         assert gone(store) == [("t-000003", "accepted")]
         assert len(store.read("transfers")) == 5
 
+    @pytest.mark.seconds
     def test_what_is_accepted_as_gone_is_in_no_figure_until_it_is_back(
         self, store: Store, clock: Clock, tmp_path: Path
     ) -> None:
@@ -244,6 +245,7 @@ class Faulty(FakeService):
             self.transfers = every
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("honours", [{"created_at", "updated_at", "ids"}, {"created_at"}, set()])
 def test_paging_faults_are_not_taken_for_disappearances(tmp_path: Path, honours: set[str]) -> None:
     service = Faulty(
@@ -307,6 +309,7 @@ class TestSweep:
         assert len(set(counts)) == 1
         assert len(service.calls) == counts[0] + 1
 
+    @pytest.mark.seconds
     def test_what_disappeared_is_found_within_a_month(self, store: Store, clock: Clock) -> None:
         service = many(500)
         store.sync(service)

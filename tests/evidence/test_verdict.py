@@ -487,6 +487,7 @@ def test_transfers_newer_than_the_balances_contradict_nothing(
     assert agree(store, tmp_path).state == "proved"
 
 
+@pytest.mark.seconds
 def test_a_balance_that_is_reported_no_more_is_not_proved(
     store: fl.Store, tmp_path: Path, fundlab: Any
 ) -> None:
@@ -533,6 +534,7 @@ def test_a_balance_that_is_refused_blocks_nothing_and_is_no_break(
     assert agree(store, tmp_path).state == "proved"
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("rows", "answers", "proof"),
     [
@@ -571,6 +573,7 @@ def test_a_balance_of_nothing_that_nobody_could_look_at_is_not_proved(
     assert agree(store, tmp_path).state == "proved"
 
 
+@pytest.mark.seconds
 def test_a_store_of_which_every_balance_is_refused_is_proved_no_more(
     store: fl.Store, tmp_path: Path
 ) -> None:
@@ -786,6 +789,7 @@ class TestFramesKnowWhereTheirRowsBegin:
         rows = found if kind == "bare" else found.to_arrow_table() if kind == "duckdb" else found
         assert list(map(str, rows["status"])) == ["break"]
 
+    @pytest.mark.seconds
     def test_what_until_cut_off_is_not_a_break(self, store: fl.Store, tmp_path: Path) -> None:
         store.sync(FakeService([transfer(1), transfer(5000)]))  # type: ignore[arg-type]
         balances, cut = store.read("balances"), store.read("transfers", until=moment(3000))

@@ -23,6 +23,7 @@ def content(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
+@pytest.mark.seconds
 def test_the_recipe_makes_it(tmp_path: Path) -> None:
     make = runpy.run_path(str(ROOT / "data" / "make_sample.py"))["make"]
     made, kept = make(tmp_path / "made", tmp_path / "statements"), fl.sample()

@@ -87,6 +87,7 @@ def kill_and_run_again(service: Sandbox, store: Path, seconds: float) -> bool:
     return at_work
 
 
+@pytest.mark.seconds
 def test_killed_and_run_again_pays_once(service: Sandbox, tmp_path: Path) -> None:
     kill_and_run_again(service, tmp_path, LONGEST_S / 2)
 

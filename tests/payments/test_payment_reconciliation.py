@@ -49,6 +49,7 @@ def test_what_agrees_is_no_difference(machine: Machine, fundlab: Command) -> Non
     assert code == 0, out
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("by", "fee", "said"),
     [
@@ -89,6 +90,7 @@ def test_another_fee_than_the_card_showed_is_a_line_of_status_and_sync(
     assert said in shown
 
 
+@pytest.mark.seconds
 def test_a_difference_that_somebody_accepted_is_counted_and_holds_nothing_back(
     machine: Machine, fundlab: Command
 ) -> None:

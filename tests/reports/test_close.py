@@ -124,6 +124,7 @@ def store_close(store: fl.Store, number: int) -> Close:
     return closes_of(store.records())[number]
 
 
+@pytest.mark.seconds
 def test_a_month_that_moves_is_bridged_transfer_by_transfer(tmp_path: Path) -> None:
     for lines, transfers in check_month(tmp_path, 3, 6).values():
         assert lines
@@ -161,6 +162,7 @@ def run_months(folder: Path, seed: int, count: int, figure: Any) -> None:
     assert all(moved for moved, _, _ in sums.values())
 
 
+@pytest.mark.seconds
 def test_what_settles_next_month_moves_no_closed_month_on_the_settled_basis(tmp_path: Path) -> None:
     for seed in range(2):
         month = months.made(tmp_path / str(seed), seed)
@@ -187,6 +189,7 @@ def test_each_cause_has_its_name(tmp_path: Path, turn, cause: str) -> None:
     assert set(month.store.restatements()["cause"]) == {cause}
 
 
+@pytest.mark.seconds
 def test_a_row_that_the_service_lists_no_longer_moves_the_close_once_that_is_accepted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -340,6 +343,7 @@ def test_what_no_table_could_hold_is_never_recorded(tmp_path: Path, wrong: Any) 
     assert (len(store.closes()), len(store.annotations())) == (1, 0)
 
 
+@pytest.mark.seconds
 def test_a_month_is_closed_in_the_zone_of_its_days(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,6 +114,7 @@ def test_the_callers_decimal_context_rounds_nothing(
         assert getattr(rounded, name).astype("str").equals(expected.astype("str"))
 
 
+@pytest.mark.seconds
 def test_flows_fees_and_recipients_are_of_the_period(
     october: tuple[Any, Path], good: fl.Store
 ) -> None:
@@ -213,6 +214,7 @@ def test_libreoffice_sums_what_the_workbook_says_and_prints_the_first_sheet_on_o
     assert "Balances · Funding report 2026-10" in second
 
 
+@pytest.mark.seconds
 def test_the_figures_of_two_periods_are_the_same_wherever_they_stand(
     october: tuple[Any, Path], good: fl.Store
 ) -> None:

@@ -291,6 +291,7 @@ def test_each_sheet_of_the_workbook_prints_as_wide_as_its_paper(
         assert len(mine) == 1 or sheet in ("Lines", "Close"), sheet
 
 
+@pytest.mark.seconds
 def test_reperform_names_a_changed_byte_a_changed_row_and_a_removed_part(
     packed: tuple[fl.Store, Path], tmp_path: Path
 ) -> None:
@@ -350,6 +351,7 @@ def test_packs_of_several_closes_in_one_folder_are_all_performed_again(
         reports.write_pack(store, closes_of(store.records())[0], folder)
 
 
+@pytest.mark.seconds
 def test_the_commands_write_the_pack_and_perform_it_again(
     packed: tuple[fl.Store, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -367,6 +369,7 @@ def test_the_commands_write_the_pack_and_perform_it_again(
     assert end.value.exit_code == 3
 
 
+@pytest.mark.seconds
 def test_a_pack_says_of_which_records_and_with_what_it_was_made(
     packed: tuple[fl.Store, Path], tmp_path: Path
 ) -> None:
@@ -397,6 +400,7 @@ def test_a_pack_says_of_which_records_and_with_what_it_was_made(
     assert (other / "pack.json").read_bytes() == (pack / "pack.json").read_bytes()
 
 
+@pytest.mark.seconds
 def test_without_typst_the_pack_has_no_pdf_and_says_how_to_get_one(
     packed: tuple[fl.Store, Path],
     tmp_path: Path,
@@ -558,6 +562,7 @@ def test_what_is_open_is_carried_with_its_notes_until_it_clears(
     assert entry not in items(later, "bank-items") or items(later, "bank-items")[entry]["explained"]
 
 
+@pytest.mark.seconds
 def test_an_audit_sample_is_in_the_pack_when_asked_for_and_drawn_again(
     packed: tuple[fl.Store, Path], tmp_path: Path, fundlab: Any
 ) -> None:

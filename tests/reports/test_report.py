@@ -129,6 +129,7 @@ def test_each_headline_figure_leads_to_the_rows_it_is_made_of() -> None:
     assert {f"rows-{lead}" for lead in leads} <= set(Page(html).ids)
 
 
+@pytest.mark.seconds
 def test_a_name_stands_for_an_id_on_the_page_with_the_id_on_hover() -> None:
     names = {PROFILE: "Treasury <USD>", "f" * 36: "Landlord"}
     built = build(names=names)
@@ -140,6 +141,7 @@ def test_a_name_stands_for_an_id_on_the_page_with_the_id_on_hover() -> None:
     assert "Landlord · ffff…ffff" in html
 
 
+@pytest.mark.seconds
 def test_only_a_long_table_scrolls_by_itself(undrawn: None) -> None:
     waiting = [{"amount": "1", "status": "PENDING"}] * 60
     html = reports.render_html(build(transfers(*waiting)))
@@ -177,6 +179,7 @@ def test_breaks_are_counted_summed_and_shown_first(undrawn: None) -> None:
     assert section.index("✗ not rebuilt") < section.index("✗ break") < section.index("✓ match")
 
 
+@pytest.mark.seconds
 def test_a_break_of_an_asset_at_rest_is_written_as_a_workbook(tmp_path: Path) -> None:
     built = build(seen=reported(("p9", "BTC", "2")), period="2020-01")
     assert built.busiest[0] == "BTC"

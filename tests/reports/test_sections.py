@@ -99,6 +99,7 @@ def test_a_section_lacks_nothing(section: Section, built: Report) -> None:
     assert not missing, "; ".join(missing)
 
 
+@pytest.mark.seconds
 def test_the_summary_says_what_the_balances_say_and_what_needs_a_person(tmp_path: Path) -> None:
     found = reports.report(fl.sample(), "2026-10", out=tmp_path, formats=["html"])
     for row in found.by_profile.to_dict("records"):
@@ -120,6 +121,7 @@ def test_the_summary_says_what_the_balances_say_and_what_needs_a_person(tmp_path
     assert "pending at the end; the oldest 1 d 13 h" in text
 
 
+@pytest.mark.seconds
 def test_the_workbook_prints_on_fifteen_pages(tmp_path: Path) -> None:
     found = reports.report(fl.sample(), "2026-10", out=tmp_path, formats=["xlsx"])
     book = openpyxl.load_workbook(found.files[0])
@@ -152,6 +154,7 @@ def test_what_a_section_lacks_is_named(built: Report) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.seconds
 def test_a_section_that_is_added_is_on_the_page_in_the_workbook_and_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,7 @@ def test_two_hundred_tests_that_change_state_each_begin_anew_side_by_side(
     assert overhead < 0.015
 
 
+@pytest.mark.seconds
 def test_a_suite_that_uses_none_of_it_imports_nothing_of_the_package(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import sys\n"

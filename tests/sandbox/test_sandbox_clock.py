@@ -171,6 +171,7 @@ def outcome(waiting: tuple[Sandbox, Caller, bytes], steps_ns: list[int]) -> Outc
     )  # fmt: skip
 
 
+@pytest.mark.seconds
 @settings(max_examples=25, deadline=None)
 @given(
     marks=st.lists(

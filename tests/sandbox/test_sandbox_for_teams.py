@@ -216,6 +216,7 @@ def test_a_file_and_a_name_of_ones_own_exclude_each_other(tmp_path: Path) -> Non
         serve(empty=True, client_id="x", credentials=tmp_path / "x")
 
 
+@pytest.mark.seconds
 def test_the_secret_may_come_from_the_environment() -> None:
     shown = run(
         "--client-id", "desk", "--", sys.executable, "-c",

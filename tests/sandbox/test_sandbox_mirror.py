@@ -137,6 +137,7 @@ def test_what_the_interface_does_not_describe_is_replayed_too(tmp_path: Path) ->
             fl.load_path(client, "/v2/other", limit=6)
 
 
+@pytest.mark.seconds
 def test_what_a_sandbox_itself_answers_differs_in_nothing(
     deployment: Sandbox, tmp_path: Path
 ) -> None:
@@ -180,6 +181,7 @@ def test_a_recording_that_differs_is_shown_by_operation_and_member(tmp_path: Pat
     assert status.theirs == "'COMPLETE'"
 
 
+@pytest.mark.seconds
 def test_a_document_that_differs_is_shown_by_operation_and_member(tmp_path: Path) -> None:
     document = json.loads(json.dumps(own_document()))
     schemas = document["components"]["schemas"]

@@ -57,6 +57,7 @@ class TestDailySyncs:
     def test_leave_few_files_to_read(self, daily: dict[str, Any], table: str) -> None:
         assert len(daily["store"].snapshot(table).files) <= FEW
 
+    @pytest.mark.seconds
     def test_say_what_was_merged(self, daily: dict[str, Any]) -> None:
         merged = [result for result in daily["results"] if result.compacted]
         assert len(merged) == 9
@@ -100,6 +101,7 @@ class TestDailySyncs:
         )
 
 
+@pytest.mark.seconds
 def test_a_store_that_was_never_merged_is_by_its_next_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

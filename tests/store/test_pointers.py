@@ -141,6 +141,7 @@ def test_a_version_stood_between_publications_of_its_base(
     assert "row group" in found[0].where
 
 
+@pytest.mark.seconds
 def test_verify_opens_a_file_as_often_however_many_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

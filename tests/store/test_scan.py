@@ -55,6 +55,7 @@ def store(tmp_path: Path) -> Store:
     return found
 
 
+@pytest.mark.seconds
 @settings(
     max_examples=5, deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -314,6 +314,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.seconds
 @settings(max_examples=5, deadline=None)
 @given(steps=steps, group_rows=st.integers(1, 5))
 def test_every_state_stays_readable_through_any_history(

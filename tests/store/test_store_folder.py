@@ -131,6 +131,7 @@ class TestNames:
 class TestSpilling:
     SQL = "CREATE OR REPLACE TEMP TABLE t AS SELECT md5(range::VARCHAR) m FROM range(3000000)"
 
+    @pytest.mark.seconds
     def test_a_cleaner_of_temporary_files_disturbs_nobody(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -208,6 +208,7 @@ def test_every_beginning_of_a_page() -> None:
         assert not compare("transfers", body[:end])
 
 
+@pytest.mark.seconds
 def test_thousands_of_records() -> None:
     pages, are_plain = fuzz(15_000, seed=3)
     assert pages // 3 < are_plain < pages  # of both kinds
