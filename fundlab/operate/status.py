@@ -17,6 +17,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import pyarrow.compute as pc
+
 from fundlab.base.compiled import slow_path
 from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, number_of
 from fundlab.base.values import Instant
@@ -35,6 +37,7 @@ EXPECTED: Final = ("sync", "report", "verify", "close")
 LEAST_FREE: Final = 500 * 10**6
 CLOSED_WITHIN: Final = timedelta(days=10)
 _AHEAD_NS: Final = 300 * 10**9
+_LONG_PENDING_NS: Final = 7 * 86_400 * 10**9
 _SENDING_NS: Final = 600 * 10**9
 
 Kind = Literal["missed", "open"]
@@ -61,7 +64,9 @@ class Status:
     and ``closed`` are the last of each (``closed_period`` says which), ``None`` where there was
     none. ``breaks`` and ``moved`` (closed periods) are those of now; ``problems`` (rows that break
     a rule, files that are not what was written) what the last verification found, or a later
-    report; ``gone`` are rows that the service lists no more and nobody accepted.
+    report; ``gone`` are rows that the service lists no more and nobody accepted. ``waiting`` is how
+    many transfers are pending for more than seven days, the oldest ``waiting_since``: no finding,
+    as it is the service's to settle them.
     ``pending`` are payments and other actions of which nobody knows whether they were carried out;
     ``payments`` is in how much the journal of this user differs from the service,
     ``accepted_differences`` how many more somebody accepted, ``other_debits`` how many debits no
@@ -81,6 +86,8 @@ class Status:
     problems: int
     moved: int
     gone: int
+    waiting: int
+    waiting_since: str | None
     pending: int
     payments: int
     accepted_differences: int
@@ -114,8 +121,12 @@ class Status:
         said += [f"{self.free_bytes / 1e9:,.1f} GB free"] if self.free_bytes is not None else []
         said += [self.slower] if self.slower else []
         line = f"{self.store}: {', '.join(said) or 'never synced'}"
+        if self.waiting_since is not None:
+            oldest = _length(now - Instant.parse(self.waiting_since).ns)
+            waiting = f"{number_of(self.waiting, 'transfer')} pending for up to {oldest}"
+            line = f"{waiting}: {line}"
         if self.ok:
-            return f"all is well: {line}"
+            return f"all is well{' but for ' if self.waiting else ': '}{line}"
         return "\n".join([*map(str, self.findings), line])
 
     __repr__ = __str__
@@ -211,6 +222,11 @@ def status(
         detail = f"the service lists {number_of(gone, 'row')} no more; see store.gone()"
         findings.append(Finding("gone rows", "open", detail))
 
+    columns, until = ["created_at", "status"], str(Instant.from_ns(now - _LONG_PENDING_NS))
+    old = store.read_arrow("transfers", columns=columns, until=until)
+    old = old.filter(pc.equal(old.column("status"), "PENDING"))
+    first = pc.min(old.column("created_at")).value
+
     # Payments of this user to the store's service.
     pending, service = 0, store.service()
     if service:
@@ -261,7 +277,8 @@ def status(
         verified=dates["verify"], reported=dates["report"],
         closed=None if last_close is None else last_close.record.at,
         closed_period=None if last_close is None else last_close.period,
-        breaks=breaks, problems=problems, moved=moved, gone=gone, pending=pending,
+        breaks=breaks, problems=problems, moved=moved, gone=gone, waiting=len(old),
+        waiting_since=None if first is None else str(Instant.from_ns(first)), pending=pending,
         payments=len(against.differences), accepted_differences=len(against.accepted),
         other_debits=len(against.others), free_bytes=free, clock_skew=skew,
         findings=tuple(findings), slower=slow_path(),
@@ -269,10 +286,14 @@ def status(
 
 
 def _ago(now: int, at: str) -> str:
-    """How long ago, in the largest unit that says something."""
-    seconds = (now - Instant.parse(at).ns) / 1e9
-    way = "ago" if seconds >= 0 else "ahead of this clock"
+    ns = now - Instant.parse(at).ns
+    return f"{_length(abs(ns))} {'ago' if ns >= 0 else 'ahead of this clock'}"
+
+
+def _length(ns: int) -> str:
+    """In the largest unit that says something."""
+    seconds = ns / 1e9
     for name, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if abs(seconds) >= 2 * size:
-            return f"{abs(seconds) / size:.0f} {name} {way}"
-    return f"{abs(seconds):.0f} s {way}"
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"

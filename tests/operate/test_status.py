@@ -16,6 +16,7 @@ import pytest
 import fundlab as fl
 from fundlab import reports, sandbox
 from fundlab.base.errors import InvalidRequest, StoreDamaged
+from fundlab.base.values import Instant
 from fundlab.operate.status import Status, status
 from fundlab.store.runs import RUNS
 
@@ -61,7 +62,9 @@ def test_all_is_well_in_one_line(store: fl.Store) -> None:
     assert (found.ok, found.missed, told(found)) == (True, False, [])
     line = str(found)
     assert re.fullmatch(
-        rf"all is well: {store.path}: synced 60 min ago, reported 60 min ago, [\d,.]+ GB free", line
+        rf"all is well but for 4 transfers pending for up to 51 d: {store.path}: "
+        r"synced 60 min ago, reported 60 min ago, [\d,.]+ GB free",
+        line,
     )
     assert {*found.synced} == {
         "transfers", "events", "addresses", "fiat_accounts", "deposit_instructions", "balances",
@@ -190,7 +193,7 @@ def test_the_command(
     fresh.note_run("report", {})
     result, out, err = fundlab("status", "--offline", *where)
     assert (result, err) == (0, "")
-    assert out.startswith("all is well: ")
+    assert out.startswith("all is well but for 4 transfers pending for up to ")
     assert out.count("\n") == 1
     assert fundlab("status", "--offline", "--quiet", *where) == (0, "", "")
     # Asked once, the service says what time it is; without settings there is a way out.
@@ -260,3 +263,13 @@ def test_a_read_only_store_is_not_written_to(store: fl.Store) -> None:
     before = store.runs()
     fl.Store(store.path, read_only=True).verify()
     assert store.runs() == before
+
+
+def test_transfers_that_wait_for_long_are_counted_from_seven_days_on(store: fl.Store) -> None:
+    rows = store.read("transfers")
+    made = sorted(rows.loc[rows["status"] == "PENDING", "created_at"].astype("int64").tolist())
+    for now in (NOW, made[-1], made[0] + 169 * HOUR, made[0] + 167 * HOUR):
+        found = status(store, now=now, expect=["verify"])
+        late = [at for at in made if at < now - 168 * HOUR]
+        assert found.waiting == len(late)
+        assert found.waiting_since == (str(Instant.from_ns(late[0])) if late else None)
