@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import closed_months as months
 import pandas as pd
@@ -288,3 +290,20 @@ def test_amounts_of_an_entry_have_as_many_decimals_each(tmp_path: Path) -> None:
     assert "0.50 USD" in text
     path.write_text(text.replace("  0.04 USD", "  0.03 USD"), encoding="utf-8")
     assert not accepts("beancount", path)
+
+
+def test_the_command_takes_the_format_from_the_suffix_or_prints(
+    tmp_path: Path, fundlab: Any
+) -> None:
+    asked = ("books", "2026-10", "--store", fl.sample().path)
+    write_books(fl.sample(), "2026-10", tmp_path / "expected", "beancount")
+    expected = (tmp_path / "expected").read_text("utf-8")
+    assert fundlab(*asked)[:2] == (0, expected)
+    said = json.loads(fundlab(*asked, "--json")[1])
+    assert (said["text"], "file" in said) == (expected, False)
+    assert fundlab(*asked, "--out", tmp_path / "october.beancount")[0] == 0
+    assert (tmp_path / "october.beancount").read_text("utf-8") == expected
+    status, _, err = fundlab(*asked, "--out", tmp_path / "october.txt")
+    assert (status, "give --format, too" in err) == (2, True)
+    assert fundlab(*asked, "--out", tmp_path / "october.journal")[0] == 0
+    assert (tmp_path / "october.journal").read_text("utf-8").startswith(("account", ";", "2026"))
