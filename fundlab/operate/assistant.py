@@ -35,7 +35,7 @@ from fundlab.models.requests import body_bytes, checked
 from fundlab.operate.store import Store
 from fundlab.payments.approvals import make_request
 from fundlab.payments.identity import WITHDRAWAL
-from fundlab.settings.labels import UUID
+from fundlab.settings.labels import UUID, names_given
 from fundlab.tables.schema import TABLES
 from fundlab.tables.transfers import Basis
 
@@ -93,12 +93,17 @@ def fence(value: Any) -> Any:
 
 
 def rows_of(frame: pd.DataFrame, own: tuple[str, ...] = ()) -> list[Answer]:
-    """The rows of ``frame``; the columns ``own`` hold words of this program, which are not
-    fenced."""
+    """The rows of ``frame``, with what the user calls their profiles; the columns ``own`` hold
+    words of this program, which are not fenced."""
+    rows = frame.to_dict("records")
+    called = names_given() if "profile_id" in frame else {}
+    for row in rows:
+        if name := called.get(str(row.get("profile_id")).lower()):
+            row["profile"] = name
     return [
         {str(name): str(value) if name in own and isinstance(value, str) else fence(value)
          for name, value in row.items()}
-        for row in frame.to_dict("records")
+        for row in rows
     ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from fundlab.models import TransferType
 from fundlab.operate import assistant
 from fundlab.payments.approvals import read_request
 from fundlab.sandbox.serve import Sandbox
+from fundlab.settings.labels import names_given
 
 mcp = pytest.importorskip("mcp", reason="without the extra mcp there is no server to try")
 
@@ -122,6 +123,10 @@ def _held_against_the_library(store: fl.Store) -> None:
 
     names = ("profile_id", "asset", "rebuilt", "reported", "difference")
     assert amounts(balances, *names) == exact(judged.table, *names)
+    called = names_given()  # the sample's
+    assert [row.get("profile") for row in balances["rows"]] == [
+        assistant.fence(called.get(row["profile_id"])) for row in balances["rows"]
+    ]
     assert amounts(at, "asset", "balance") == exact(
         fl.balances.at(rows, "2026-06-30"), "asset", "balance"
     )
