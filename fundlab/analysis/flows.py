@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -232,20 +233,23 @@ def conversions(
 
 
 def ageing(
-    transfers: FrameT, as_of: str | datetime, edges: Sequence[str] = ("1h", "1D", "3D", "7D")
+    transfers: FrameT,
+    as_of: str | datetime | None = None,
+    edges: Sequence[str] = ("1h", "1D", "3D", "7D"),
 ) -> FrameT:
     """``type``, ``asset``, ``age``, ``count`` (int64), ``total`` (decimal), ``oldest`` (its
-    ``created_at``), by type, asset and age, the youngest first: pending transfers at ``as_of``.
+    ``created_at``), by type, asset and age, the youngest first: pending transfers at ``as_of``,
+    by default now.
 
     ``age`` names the bracket, such as ``1D to 3D`` (the first included); ``edges`` are pandas
-    timedeltas, ascending. Transfers made after ``as_of`` are left out. Raises
+    timedeltas, ascending. Transfers made after a given ``as_of`` are left out. Raises
     :class:`AnalysisError` for edges that make no sense, missing columns and invalid rows.
 
     >>> fl.flows.ageing(transfers, "2026-10-31")
                   type asset    age  count  total                    oldest
     0  WIRE_WITHDRAWAL   USD  7D on      1  100.5 2026-10-05 09:00:00+00:00
     """
-    moment = moment_ns(as_of, "as_of")
+    moment = time.time_ns() if as_of is None else moment_ns(as_of, "as_of")
     try:
         steps = [int(pd.Timedelta(edge).as_unit("ns").value) for edge in edges]
     except (ValueError, TypeError) as error:
@@ -256,6 +260,8 @@ def ageing(
     with Workbench(transfers) as bench:
         rows = bench.take(transfers, transfer_columns("created_at", type=TEXT))
         pending = nw.col("status") == "PENDING"
+        if as_of is not None:
+            pending &= nw.col("created_at") <= moment
         needed = ("type", "asset", "total", "created_at")
         refuse(bench, rows, needed, among=pending, uncountable=True)
         bracket: nw.Expr = nw.lit(0)
@@ -264,7 +270,7 @@ def ageing(
             bracket = old.then(nw.lit(place)).otherwise(bracket)
         labels = pa.table({"bracket": pa.array(range(len(names)), pa.int64()), "age": names})
         open_items = (
-            rows.filter(pending, nw.col("created_at") <= moment)
+            rows.filter(pending)
             .with_columns(asset=moved_asset(), bracket=bracket.cast(nw.Int64))
             .group_by("type", "asset", "bracket")
             .agg(

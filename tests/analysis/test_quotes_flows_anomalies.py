@@ -322,6 +322,8 @@ def test_ageing_by_literal(kind: str) -> None:
         ("3D to 7D", 1, D("10")),
         ("7D on", 2, D("20")),
     ]
+    now = told(flows.ageing(KINDS[kind](rows)), "age", "count")
+    assert now == [("7D on", 8)]  # "later", too: nothing is left out
     for edges in ((), ("2D", "1D"), ("0D",), ("soon",)):
         with pytest.raises(AnalysisError, match="edges="):
             flows.ageing(KINDS[kind](rows), "2026-01-11", edges)
