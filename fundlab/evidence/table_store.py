@@ -407,8 +407,8 @@ class TableStore:
         begun = (".lock", RUNS, MANIFESTS)
         if isinstance(self.path, Path) and not any((self.path / name).exists() for name in begun):
             raise StoreError(
-                f"there is no store at {self.path}; check the path, or make one there with "
-                "'fundlab sync' or store.sync(client)"
+                f"there is no store at {self.path}; check the path, or make one there: 'fundlab "
+                "init' writes the settings, 'fundlab sync' (store.sync(client)) fetches the rows"
             )
 
     def current(
