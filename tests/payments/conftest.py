@@ -10,8 +10,18 @@ from paying import World, a_world
 
 import fundlab as fl
 from fundlab.client.client import Client
+from fundlab.payments import journal
 from fundlab.payments.outcome import Seen
 from fundlab.sandbox.serve import Sandbox
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_journals() -> Iterator[None]:
+    """The journal waits for no disk, in this process: those that are killed have their own, and
+    the simulation cuts the current."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(journal, "_BEGIN", (*journal._BEGIN, "PRAGMA synchronous = OFF"))
+        yield
 
 
 @pytest.fixture(scope="session")
