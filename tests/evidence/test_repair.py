@@ -1,5 +1,6 @@
 """Repair: what is damaged or missing is named, set aside and fetched again; the rest stays."""
 
+import copy
 import shutil
 from pathlib import Path
 
@@ -13,24 +14,33 @@ from fundlab.payments.journal import identity_of
 from fundlab.store import compaction
 
 
-@pytest.fixture
-def service() -> FakeService:
-    return FakeService([transfer(1), withdrawal(2), transfer(3)])
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FakeService]:
+    """A store of three publications and its service, for each test to copy."""
+    service = FakeService([transfer(1), withdrawal(2), transfer(3)])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(compaction, "pays", lambda _: False)
+        store = Store(tmp_path_factory.mktemp("repair") / "store")
+        store.sync(service)
+        store.pin("early")
+        service.transfers.append(transfer(60))
+        store.sync(service)
+        service.transfers[1].update(status="COMPLETED", updated_at=moment(70))
+        store.sync(service)
+        store.pin("late")
+    return store.path, service
 
 
 @pytest.fixture
-def store(tmp_path: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Store:
+def service(made: tuple[Path, FakeService]) -> FakeService:
+    return copy.deepcopy(made[1])
+
+
+@pytest.fixture
+def store(tmp_path: Path, made: tuple[Path, FakeService], monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "journals"))
     monkeypatch.setattr(compaction, "pays", lambda _: False)
-    store = Store(tmp_path / "store")
-    store.sync(service)
-    store.pin("early")
-    service.transfers.append(transfer(60))
-    store.sync(service)
-    service.transfers[1].update(status="COMPLETED", updated_at=moment(70))
-    store.sync(service)
-    store.pin("late")
-    return store
+    return Store(shutil.copytree(made[0], tmp_path / "store"))
 
 
 def files(store: Store) -> list[Path]:

@@ -4,6 +4,7 @@ import errno
 import os
 import pickle
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,23 +52,30 @@ def let_an_hour_pass(store: Store) -> None:
         os.utime(path, (an_hour_ago, an_hour_ago))
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """Three versions of one transfer, one of another, in three publications."""
-    found = Store(tmp_path / "store")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Three versions of one transfer, one of another, in three publications: as parts and as one
+    file, for each test to copy."""
+    folder = tmp_path_factory.mktemp("made")
+    found = Store(folder / "parts")
     first, second = withdrawal(1, profile_id="p-2"), transfer(2)
     sync(found, first)
     sync(found, {**first, "status": "COMPLETED", "updated_at": moment(10)}, second)
     sync(found, {**first, "status": "FAILED", "updated_at": moment(20)}, second)
-    return found
+    compacted = Store(shutil.copytree(found.path, folder / "compacted"))
+    compacted.compact()
+    return {"parts": found.path, "compacted": compacted.path}
+
+
+@pytest.fixture
+def store(made: dict[str, Path], tmp_path: Path) -> Store:
+    return Store(shutil.copytree(made["parts"], tmp_path / "store"))
 
 
 @pytest.fixture(params=["parts", "compacted"])
-def either(store: Store, request: pytest.FixtureRequest) -> Store:
+def either(made: dict[str, Path], tmp_path: Path, request: pytest.FixtureRequest) -> Store:
     """The same store, as parts and as one file."""
-    if request.param == "compacted":
-        store.compact()
-    return store
+    return Store(shutil.copytree(made[request.param], tmp_path / "store"))
 
 
 class TestReading:
