@@ -105,7 +105,7 @@ def test_rows_keep_the_interfaces_arithmetic(history: list[dict[str, Any]]) -> N
         Transfer.model_validate(row)
         amount, fee, total = (Decimal(row[name]) for name in ("amount", "fee", "total"))
         credit = row["direction"] == "CREDIT"
-        assert total == (amount - fee if credit else amount + fee)
+        assert total == (EXACT.subtract if credit else EXACT.add)(amount, fee)
         assert min(amount, total) > 0
         assert fee >= 0
         assert credit == row["type"].endswith(("_DEPOSIT", "_CREDIT"))
@@ -120,7 +120,7 @@ def test_rows_keep_the_interfaces_arithmetic(history: list[dict[str, Any]]) -> N
 def test_withdrawals_that_end_in_13_cents_do_not_complete(history: list[dict[str, Any]]) -> None:
     ending: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
     for row in history:
-        if Decimal(row["amount"]) % 1 == Decimal("0.13"):
+        if EXACT.remainder(Decimal(row["amount"]), 1) == Decimal("0.13"):
             ending[row["type"].endswith("_WITHDRAWAL")][row["status"]] += 1
     assert ending[True]["COMPLETED"] == 0
     assert ending[False]["COMPLETED"] > 0
@@ -143,7 +143,7 @@ def replayed(rows: list[dict[str, Any]], credit_time: str) -> dict[tuple[str, st
         key = row["profile_id"], row.get("balance_asset", row["asset"])
         total = Decimal(row["total"])
         if row["direction"] == "DEBIT":
-            steps.append((row["created_at"], 0, key, -total))
+            steps.append((row["created_at"], 0, key, total.copy_negate()))
             if row["status"] == "FAILED":
                 steps.append((row["updated_at"], 1, key, total))
         elif row["status"] == "COMPLETED":
@@ -319,7 +319,7 @@ def test_any_seed_and_size_adds_up_and_overdraws_nobody(
     }
     balances = replayed(rows, "updated_at")
     assert {
-        (f"available/{profile_id}", asset): int(balance * 10**18)
+        (f"available/{profile_id}", asset): int(balance.scaleb(18, EXACT))
         for (profile_id, asset), balance in balances.items()
         if balance
     } == booked

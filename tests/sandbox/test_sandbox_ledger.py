@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Context, Decimal
+from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,7 +62,7 @@ def rebuilt(rows: list[dict[str, Any]]) -> tuple[dict, dict]:
         key = row["profile_id"], row.get("balance_asset", row["asset"])
         total = Decimal(row["total"])
         if row["status"] == "COMPLETED":
-            change = total if row["direction"] == "CREDIT" else -total
+            change = total if row["direction"] == "CREDIT" else total.copy_negate()
             ledger[key] = EXACT.add(ledger[key], change)
         elif row["status"] == "PENDING" and row["direction"] == "DEBIT":
             held[key] = EXACT.add(held[key], total)
@@ -364,7 +365,7 @@ def assert_nothing_made_or_lost(sandbox: Sandbox, caller: Caller) -> None:
             key = profile_id, asset
             own = [booked.get((f"{kind}/{profile_id}", asset), 0) for kind in ("available", "held")]
             own.append(booked.get((f"trading/{profile_id}", asset), 0))
-            assert sum(own) == ledger[key]
+            assert reduce(EXACT.add, own) == ledger[key]
             assert own[1] == held[key]
 
 
