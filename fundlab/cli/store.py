@@ -59,6 +59,8 @@ def sync(
     """
     from fundlab.analysis.closing import restatements
     from fundlab.client.client import connect
+    from fundlab.evidence.quarantine import open_lines
+    from fundlab.evidence.vanished_rows import gone_lines
     from fundlab.operate.store import Store
     from fundlab.payments.journal_files import damaged_journals, journal_entries
     from fundlab.payments.reconciliation import reconciled
@@ -72,7 +74,8 @@ def sync(
         if publish is not None:
             published_tables(books.path, publish, publish_format)
         result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
-    moved = [*books.gone_lines(), *books.open_lines(), *map(str, restatements(books))]
+    records = books.records()
+    moved = [*gone_lines(records), *open_lines(records), *map(str, restatements(books))]
     payments = reconciled(books, journal_entries(books))
     broken = [f"{path} is not intact; see fundlab verify" for path, _ in damaged_journals(books)]
     lines = [str(result), *moved, *broken, *([str(payments)] if str(payments) else [])]
@@ -259,11 +262,12 @@ def retry_set_aside(store: StorePath = None, as_json: Json = False) -> None:
     Exit status 3 while some are set aside and not accepted.
     """
     from fundlab.client.client import connect
+    from fundlab.evidence.quarantine import open_lines
 
     books = existing_store(store)
     with connect() as client:
         left = books.retry_set_aside(client)
-    open_ = books.open_lines()
+    open_ = open_lines(books.records())
     answer({"left": left, "lines": open_}, as_json, "\n".join(open_) or "all can be read")
     if left:
         raise typer.Exit(BREAKS)

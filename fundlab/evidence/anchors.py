@@ -27,7 +27,10 @@ from fundlab.base.errors import InvalidRequest, StoreError, number_of
 from fundlab.evidence.observations import Problem
 from fundlab.store.manifests import canonical
 from fundlab.store.parts import FROM, PartReader, Publication
-from fundlab.store.snapshot import Snapshot, read_group_versions
+from fundlab.store.records import RECORDS
+from fundlab.store.snapshot import Snapshot, read_group_versions, steadily
+from fundlab.store.store_files import StoreFiles
+from fundlab.tables.schema import TABLES
 
 MANIFEST: Final = "manifest"
 _FORMAT: Final = "fundlab-anchor-1"
@@ -86,6 +89,21 @@ def table_lane(snapshot: Snapshot) -> list[str]:
         rows_hash = hashlib.sha256(b"".join(sorted(hashes.pop(entry.seq)))).hexdigest()
         lane.append(hashlib.sha256(canonical([_said(entry), rows_hash])).hexdigest())
     return lane
+
+
+def table_lanes(store: StoreFiles) -> dict[str, Sequence[str]]:
+    """What an anchor stands for: a hash of each publication of each table, with all of its
+    rows, of each record, and of the manifest. Reads every row."""
+
+    def look() -> dict[str, Sequence[str]]:
+        manifest = store.manifest()
+        found: dict[str, Sequence[str]] = {
+            name: table_lane(store.snapshot(name, manifest=manifest)) for name in TABLES
+        }
+        found[RECORDS] = [record.hash for record in store.records(manifest)]
+        return found
+
+    return steadily(look)
 
 
 def _said(entry: Publication) -> list[Any]:

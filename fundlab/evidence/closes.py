@@ -3,7 +3,7 @@ transfers that a close was made of have become since."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -24,8 +24,9 @@ from fundlab.store.settlement_times import (
     with_settlement,
 )
 from fundlab.store.snapshot import Snapshot
+from fundlab.store.store_files import StoreFiles
 from fundlab.tables.frames import to_frame
-from fundlab.tables.schema import INSTANT_TYPE
+from fundlab.tables.schema import INSTANT_TYPE, TABLES
 from fundlab.tables.transfers import Basis
 
 if TYPE_CHECKING:
@@ -152,6 +153,16 @@ def closes_of(records: Sequence[Record]) -> list[Close]:
         if record.kind == "close":
             states[record.number] = "closed"
     return [Close(record, states[record.number]) for record in records if record.kind == "close"]
+
+
+def seal(store: StoreFiles, content: Mapping[str, Any], check_held: Callable[[], None]) -> Close:
+    """Record a close, which is a pin of what is known now, too. The caller holds the lock, and
+    made ``content`` of what is known now."""
+    manifest = store.manifest()
+    limits = {name: store.snapshot(name, manifest=manifest).limit for name in TABLES}
+    pin = f"close-{content['period']}-{content['basis']}-{manifest.number + 1}"
+    whole = {**content, "pin": pin, "publications": limits}
+    return Close(store.record("close", whole, check_held), "closed")
 
 
 def closes_table(closes: Sequence[Close]) -> pd.DataFrame:

@@ -157,10 +157,10 @@ def unlisted_table(rows: Iterable[Gone]) -> pa.Table:
     return exact_table(_UNLISTED, left_out)
 
 
-def gone_lines(rows: Sequence[Gone]) -> list[str]:
+def gone_lines(records: Iterable[Record]) -> list[str]:
     """What is not accepted or back yet; a line for each table."""
     return table_lines(
-        [(row.table, row.id) for row in rows if row.state == "gone"],
+        [(row.table, row.id) for row in gone_rows(records) if row.state == "gone"],
         "no longer at the service, and kept here as last seen: {} (store.gone(); 'fundlab "
         "accept-gone' once you know why).",
     )

@@ -23,6 +23,7 @@ from fundlab.base.compiled import slow_path
 from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, number_of
 from fundlab.base.values import Instant
 from fundlab.evidence.closes import closes_of
+from fundlab.evidence.vanished_rows import gone_rows
 from fundlab.evidence.verdict import judge_accounts
 from fundlab.payments.journal import Journal, identity_of
 from fundlab.payments.journal_files import damaged_journals, journal_entries, journal_files
@@ -218,7 +219,7 @@ def status(
             findings.append(Finding(f"{what}s", "open", detail))
 
     findings += [Finding("proof", "open", line.rstrip(".")) for line in judgement.shortfalls]
-    if gone := sum(row.state == "gone" for row in store.gone_rows()):
+    if gone := sum(row.state == "gone" for row in gone_rows(store.records())):
         detail = f"the service lists {number_of(gone, 'row')} no more; see store.gone()"
         findings.append(Finding("gone rows", "open", detail))
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fundlab.base.errors import FundlabError, StoreDamaged, StoreError
 from fundlab.base.paths import local_path
 from fundlab.base.values import Instant, minute_text
-from fundlab.evidence.anchors import Anchor, check_anchor, make_anchor, read_anchor
+from fundlab.evidence.anchors import Anchor, check_anchor, make_anchor, read_anchor, table_lanes
 from fundlab.evidence.backup import Backup, back_up, restore
-from fundlab.evidence.closes import Close
+from fundlab.evidence.closes import Close, seal
 from fundlab.evidence.observations import Problem
 from fundlab.evidence.repair import Repair, look_for_damage, set_aside
 from fundlab.evidence.table_store import TableStore
@@ -193,10 +193,6 @@ class Store(TableStore):
             self.sync(client, sorted(damage.tables), full=True)
         return damage
 
-    def lanes(self) -> dict[str, Sequence[str]]:
-        """Beside those of the tables and records those of the journals of its service."""
-        return {**super().lanes(), **journal_lanes(self)}
-
     def anchor(self) -> Anchor:
         """One line (``.line``) that stands for everything there is: every version of every row,
         closes, annotations, passes, and the journals of payments to its service. Keep it elsewhere;
@@ -208,7 +204,9 @@ class Store(TableStore):
         True
         """
         manifest = self.manifest()
-        return make_anchor(self.lanes(), manifest.number, manifest.hash)
+        return make_anchor(
+            {**table_lanes(self), **journal_lanes(self)}, manifest.number, manifest.hash
+        )
 
     def verify(self, anchor: str | os.PathLike[str] | None = None) -> Verification:
         """Read every byte and check it: files, pages, schemas, ids, the
@@ -276,7 +274,7 @@ class Store(TableStore):
                 self, self.verify(), period, basis=basis, by=by, note=note,
                 with_breaks=with_breaks, restate=restate, tz=tz,
             )  # fmt: skip
-            return self.seal(content, check_held)
+            return seal(self, content, check_held)
 
     def card(self) -> Card:
         """The store at a glance: its service, last sync, pins and closes, and of each table how

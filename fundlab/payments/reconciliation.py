@@ -19,9 +19,10 @@ from fundlab.base.errors import InvalidRequest, number_of
 from fundlab.base.values import Instant, money_text
 from fundlab.client.identity import is_this_payment
 from fundlab.client.pages import texts
-from fundlab.evidence.table_store import TableStore, needed
+from fundlab.evidence.table_store import TableStore
 from fundlab.payments.identity import SECOND, WITHDRAWAL, Entry, shown_time
 from fundlab.settings.settings import setting
+from fundlab.store.records import needed
 from fundlab.store.snapshot import read_current, steadily
 from fundlab.tables.frames import to_frame
 

@@ -82,7 +82,7 @@ def build(
     ``asset``, ``amount``) is what leads from the closing of the last close to what is known now of
     the opening: a line of its own. ``moved`` are the closed periods that have moved, ``bank`` is
     the reconciliation of the same days with the bank. ``gone``
-    says what the service lists no more (``store.gone_lines()``). ``names`` are what profiles,
+    says what the service lists no more (``gone_lines``). ``names`` are what profiles,
     accounts and addresses are called, by their ids in small letters.
     No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
     not begun by ``as_of``.

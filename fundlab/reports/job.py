@@ -29,6 +29,7 @@ from fundlab.base.progress import progress_bar
 from fundlab.base.values import Instant, moment_ns
 from fundlab.evidence.closes import Close
 from fundlab.evidence.table_store import TableStore
+from fundlab.evidence.vanished_rows import gone_lines
 from fundlab.evidence.verdict import Judgement
 from fundlab.payments.journal_files import journal_entries
 from fundlab.payments.reconciliation import Reconciliation as Payments
@@ -168,7 +169,7 @@ def read_report(
         "restated": restated,
         "moved": moved,
         "bank": bank,
-        "gone": store.gone_lines(when),
+        "gone": gone_lines(store.records(as_of=when)),
         "names": names_given(),
         **given,
     }
@@ -209,7 +210,7 @@ def catch_up(
         write_report(read_report(store, month, tz=tz, basis=basis, payments=payments), out, formats)
         for month in months
     )
-    moved = (*store.gone_lines(), *map(str, restatements(store)))
+    moved = (*gone_lines(store.records()), *map(str, restatements(store)))
     found = CaughtUp(written, *_judged_now(store), moved, payments)
     _note(store, found)
     return found

@@ -58,6 +58,14 @@ def check_texts(**given: str | None) -> None:
             raise InvalidRequest(f"{name}={text!r} is not a valid text: half a character") from None
 
 
+def needed(**given: str) -> None:
+    """Refuses an empty text, or what is not one."""
+    for name, text in given.items():
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidRequest(f"{name}={text!r}: give a text")
+    check_texts(**given)
+
+
 def write_record(
     folder: StorePath, number: int, kind: Kind, at: str, content: Mapping[str, Any], previous: str
 ) -> Record:

@@ -27,7 +27,7 @@ from fundlab import Store
 from fundlab.base.errors import InvalidRequest, SettingsError, StoreError
 from fundlab.cli import run
 from fundlab.client.signing import new_key
-from fundlab.evidence.anchors import Anchor, check_anchor, make_anchor, read_anchor
+from fundlab.evidence.anchors import Anchor, check_anchor, make_anchor, read_anchor, table_lanes
 from fundlab.payments.identity import WITHDRAWAL
 from fundlab.payments.journal import Journal, identity_of, row_hash
 from fundlab.store.records import write_record
@@ -356,7 +356,7 @@ def test_signed_with_the_configured_key(
     assert " key=k-1 signature=" in line
     run(["verify", "--store", str(store.path), "--anchor", line])
     assert "The anchor is signed with the key k-1." in capsys.readouterr().out
-    other = make_anchor({**store.lanes(), "records": ()}, 1, "0" * 64)
+    other = make_anchor({**table_lanes(store), "records": ()}, 1, "0" * 64)
     forged = other.line + line[line.index(" key=") :]
     with pytest.raises(SettingsError, match="is not signed with the key k-1"):
         run(["verify", "--store", str(store.path), "--anchor", forged])

@@ -14,7 +14,12 @@ import fundlab as fl
 from fundlab import Store
 from fundlab.base.errors import InvalidRequest, NotFound
 from fundlab.cli import run
-from fundlab.evidence.vanished_rows import SWEEP_CYCLE_NS, SWEEP_EVERY_NS, sweep_windows
+from fundlab.evidence.vanished_rows import (
+    SWEEP_CYCLE_NS,
+    SWEEP_EVERY_NS,
+    gone_rows,
+    sweep_windows,
+)
 
 HOUR = SWEEP_EVERY_NS
 DAY = 24 * HOUR
@@ -87,7 +92,7 @@ class TestFullPass:
         store.sync(service, tables=["transfers"])
         del service.transfers[2]
         store.sync(service, tables=["transfers"], full=True)
-        (row,) = store.gone_rows()
+        (row,) = gone_rows(store.records())
         rows = [["transfers", row.id, str(fl.base.values.Instant.from_ns(row.gone_at))]]
         content = {"by": "Ana", "reason": "a test", "rows": rows}
         with store.lock() as check_held:

@@ -13,6 +13,7 @@ from amounts import exactly
 from fake_service import FakeService, transfer
 
 import fundlab as fl
+from fundlab.evidence.vanished_rows import gone_lines
 
 D = Decimal
 FEBRUARY, MARCH = (pd.Timestamp(f"2026-0{n}-01", tz="UTC").value for n in (2, 3))
@@ -51,7 +52,7 @@ class Month:
 
     def accept_some(self) -> None:
         """Each of those with a chance of three in four; all of them are named until then."""
-        named = "".join(self.store.gone_lines())
+        named = "".join(gone_lines(self.store.records()))
         assert all(id_ in named for id_ in self.waiting)
         for id_ in sorted(self.waiting):
             if self.random.random() < 0.75:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 import fundlab as fl
+from fundlab.evidence.closes import seal
 from fundlab.store import disk
 
 HERE = str(Path(disk.__file__).parent)
@@ -31,7 +32,7 @@ CONTENT: dict[str, Any] = {
 def work(store: fl.Store, what: str) -> None:
     if what == "close":
         with store.lock() as check_held:
-            store.seal(CONTENT, check_held)
+            seal(store, CONTENT, check_held)
     elif what == "reopen":
         store.reopen("2026-02", by="Ben", reason="a fee was wrong")
     else:

@@ -18,7 +18,7 @@ from closed_months import CLOSED_AT, DAY, LATER, MARCH, D
 import fundlab as fl
 from fundlab import cli, reports
 from fundlab.base.errors import CloseRefused, InvalidRequest, StoreDamaged
-from fundlab.evidence.closes import Close, closes_of
+from fundlab.evidence.closes import Close, closes_of, seal
 from fundlab.evidence.verify import Verification
 
 BASES = ("settled", "created")
@@ -44,7 +44,7 @@ def close(store: fl.Store, basis: str, **given: Any) -> Close:
     with store.lock() as check_held:
         found = Verification(str(store.path), 0, 0, 0, (), judgement=fl.reconcile.judge(store))
         content = reports.freeze(store, found, "2026-02", basis=basis, **given)  # type: ignore[arg-type]
-        return store.seal(content, check_held)
+        return seal(store, content, check_held)
 
 
 def check_month(

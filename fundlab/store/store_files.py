@@ -1,0 +1,401 @@
+"""The files of a store and what is published of them: the lock, manifests, records, pins, runs.
+
+What reads and writes tables goes through here: :meth:`StoreFiles.snapshot` says which files hold a
+table, :meth:`StoreFiles.commit` publishes others.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from fundlab.base.errors import InvalidRequest, StoreChanged, StoreDamaged, StoreError
+from fundlab.base.values import Instant, moment_ns
+from fundlab.store import disk
+from fundlab.store.compaction import merge_files, remove_superseded
+from fundlab.store.manifests import (
+    MANIFESTS,
+    File,
+    Manifest,
+    beaten,
+    is_newest,
+    read_manifest,
+    settle_head,
+    why_read_only,
+    write_manifest,
+)
+from fundlab.store.parts import Draft, damaged
+from fundlab.store.records import (
+    RECORDS,
+    Kind,
+    Record,
+    is_pin_name,
+    pins_of,
+    read_record,
+    read_records,
+    write_record,
+)
+from fundlab.store.remote import RemotePath, StorePath, locate
+from fundlab.store.runs import RUNS, Run, read_runs, sweep_notes, write_run
+from fundlab.store.snapshot import Snapshot, read_current, steadily, take_snapshot
+from fundlab.tables.schema import TABLES, find_table
+
+_BANK_ENTRY: Final = re.compile("bank-[0-9a-f]{20}", re.ASCII)
+_CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
+Moment = str | datetime
+log = logging.getLogger(__name__)
+
+
+class StoreFiles:
+    """The files at ``path``, a folder or elsewhere. ``clock`` gives nanoseconds since 1970. What
+    would write to a ``read_only`` store raises ``StoreError``."""
+
+    def __init__(
+        self,
+        path: str | StorePath,
+        *,
+        filesystem: Any = None,
+        clock: Callable[[], int] = time.time_ns,
+        read_only: bool = False,
+    ) -> None:
+        self.path = locate(path, filesystem)
+        self._read_only = read_only
+        self._refusal = (
+            "was opened read-only; copy the folder and open the copy with fl.Store to change it"
+        )
+        why = (
+            why_read_only(self.path) if isinstance(self.path, RemotePath) and not read_only else ""
+        )
+        if why:
+            self._read_only, self._refusal = True, f"is open for reading only: {why}"
+            log.warning("%s %s", self.path, self._refusal)
+        if isinstance(self.path, Path) and self.path.is_file():
+            raise InvalidRequest(f"path={str(path)!r} is a file; a store is a folder")
+        self.clock = clock
+        self._held: Manifest | None = None  # what a run that writes goes on from
+        self.name = os.path.realpath(self.path) if isinstance(self.path, Path) else str(self.path)
+        """By whatever link it is reached."""
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    def manifest(self) -> Manifest:
+        """Which files count, as published last. Raises ``StoreDamaged`` where that is lost."""
+        # Nobody else publishes while this run holds the lock; what it publishes is held, too.
+        return read_manifest(self.path) if self._held is None else self._held
+
+    def service(self) -> Mapping[str, str] | None:
+        """The service and credential the store belongs to, ``None`` while it is empty."""
+        manifest = self.manifest()
+        return manifest.service if any(manifest.files.values()) else None
+
+    def snapshot(
+        self,
+        table: str,
+        as_of: Moment | None = None,
+        *,
+        pin: str | None = None,
+        manifest: Manifest | None = None,
+    ) -> Snapshot:
+        """The files that hold ``table`` now, as of a time, or at a pin; those of ``manifest``,
+        where several tables are to be of one publication. Raises ``StoreError`` where there is no
+        store, ``StoreDamaged`` for a file that is lost or not what was written."""
+        if as_of is not None and pin is not None:
+            raise InvalidRequest("give either as_of or pin, not both")
+        found, until = find_table(table), None if as_of is None else moment_ns(as_of, "as_of")
+        known = self.manifest() if manifest is None else manifest
+        if not known.number:
+            self.check_there()
+        limit = None if pin is None else self._pinned(pin, table, known)
+        folder = self.path / found.name
+        try:
+            return take_snapshot(
+                folder, found, known.files.get(found.name, ()), limit=limit, as_of=until
+            )
+        except StoreChanged as error:
+            if not is_newest(self.path, known):
+                raise
+            lost = [one.name for one in known.files[found.name] if not (folder / one.name).exists()]
+            raise damaged(folder / min(lost, default=""), "is missing") from error
+
+    def check_there(self) -> None:
+        """Raises ``StoreError`` for a folder in which no sync ever began: a mistyped path would
+        read as a store without a row."""
+        begun = (".lock", RUNS, MANIFESTS)
+        if isinstance(self.path, Path) and not any((self.path / name).exists() for name in begun):
+            raise StoreError(
+                f"there is no store at {self.path}; check the path, or make one there: 'fundlab "
+                "init' writes the settings, 'fundlab sync' (store.sync(client)) fetches the rows"
+            )
+
+    def _pinned(self, pin: str, table: str, manifest: Manifest) -> int:
+        """The publication that a pin names. Raises ``InvalidRequest`` where there is no such pin,
+        ``StoreDamaged`` where a repair found that what ``table`` was then is lost."""
+        records = self.records(manifest)
+        pins = pins_of(records)
+        if pin not in pins:
+            raise InvalidRequest(
+                f"pin {pin!r} does not exist; there are: {', '.join(pins) or 'none'}"
+            )
+        number = pins[pin].number
+        for record in records:
+            lost_from = record.content["tables"].get(table) if record.kind == "repair" else None
+            if lost_from is not None and lost_from <= number < record.number:
+                raise StoreDamaged(
+                    f"the state of {table} that the pin {pin!r} names was lost before the repair "
+                    f"of {record.at[:19]}Z: restore it from a backup, or pin again"
+                )
+        return number
+
+    def records(
+        self,
+        manifest: Manifest | None = None,
+        as_of: Moment | None = None,
+        pin: str | None = None,
+    ) -> list[Record]:
+        """Every record that ``manifest``, by default the newest, knows of, oldest first; those made
+        until then. Raises ``StoreDamaged`` unless all are there as written."""
+        newest = (self.manifest() if manifest is None else manifest).record
+        records = read_records(self.path / RECORDS, newest)
+        if (until := bound(as_of, "as_of")) is not None:
+            records = [one for one in records if Instant.parse(one.at).ns <= until]
+        if pin is not None:
+            number = pins_of(records)[pin].number
+            records = [one for one in records if one.number <= number]
+        return records
+
+    def pin(self, name: str) -> None:
+        """Name what is known now; ``read(table, pin=name)`` gives it ever after.
+
+        Raises ``StoreError`` if the name is taken, ``InvalidRequest`` if it is not a plain name.
+
+        >>> store.pin("october")
+        >>> len(store.read("transfers", pin="october"))
+        50
+        """
+        if not is_pin_name(name):
+            raise InvalidRequest(f"pin {name!r}: give letters, digits, '.', '_' and '-'")
+        with self.lock() as check_held:
+            if name in pins_of(self.records()):
+                raise StoreError(f"the pin {name!r} exists; choose another name")
+            self.record("pin", {"pin": name}, check_held)
+
+    def pins(self) -> dict[str, str]:
+        """Every pin and when it was made, oldest first.
+
+        >>> store.pin("october")
+        >>> list(store.pins())
+        ['october']
+        """
+        return {name: record.at for name, record in pins_of(self.records()).items()}
+
+    def check_item(self, item_id: str) -> None:
+        """Raises ``InvalidRequest`` for what is neither a row of the store nor a bank's entry."""
+        rows = (
+            steadily(lambda name=name: read_current(  # type: ignore[misc]
+                self.snapshot(name), ["id"], where={"id": [item_id]}
+            ).num_rows)
+            for name, table in TABLES.items()
+            if table.key == ("id",)
+        )  # fmt: skip
+        if not _BANK_ENTRY.fullmatch(item_id) and not any(rows):
+            raise InvalidRequest(
+                f"item_id={item_id!r} is not in {self.path}: give the id of a transfer or another "
+                "row of it, or of a bank's entry (bank-…)"
+            )
+
+    def note_run(self, run: Run, content: Mapping[str, Any]) -> None:
+        """Note for ``fundlab status`` that a run ended now, and what it found; not in a
+        ``read_only`` store."""
+        if not self._read_only:
+            at = str(Instant.from_ns(self.clock()))
+            write_run(self.path / RUNS, run, at, content)
+
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """The last ``sync``, ``verify`` and ``report``, as far as they are noted: when each ended
+        (``at``, RFC 3339) and what it found."""
+        return read_runs(self.path / RUNS)
+
+    @contextmanager
+    def lock(self) -> Iterator[Callable[[], None]]:
+        """Hold the store for writing. The kernel releases the lock of a run that was killed.
+
+        Gives a check to make before anything is published: it raises ``StoreError`` where the lock
+        was taken away meanwhile. Raises ``StoreLocked`` at once while another run holds it.
+        """
+        if self._read_only:
+            raise StoreError(f"{self.path} {self._refusal}")
+        place = disk.own_folder(self.path)
+        if isinstance(self.path, RemotePath):  # a folder among this user's
+            with disk.named(place):
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        else:
+            disk.make_folder(place)
+        path = place / ".lock"
+        disk.refuse_link(path)
+
+        def holder() -> str:
+            file.seek(0)
+            found = file.read().strip() or "unknown"
+            return f"{self.path} is held by another run (process {found}); wait for it"
+
+        def check_held() -> None:
+            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                raise StoreError(
+                    f"{path} was taken away while this run held it, and another run may have "
+                    "begun: nothing was published; run it again"
+                )
+            if self._held is not None and not is_newest(self.path, self._held):
+                raise beaten(self.path)
+
+        with ExitStack() as stack:
+            with disk.named(path):
+                file = stack.enter_context(
+                    open(path, "a+", encoding="utf-8",
+                         opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
+                )  # fmt: skip
+                stack.enter_context(disk.locked(file.fileno(), path, holder))
+                file.truncate(0)
+                file.write(str(os.getpid()))
+                file.flush()
+            # What a run that died left half written goes; what it named is on the disk before
+            # anything follows from it.
+            for folder in [self.path / name for name in (*TABLES, RECORDS, MANIFESTS)]:
+                disk.remove(list(disk.hidden_file(folder, "").parent.glob(".*.tmp")))
+                if isinstance(folder, Path) and folder.is_dir():
+                    with disk.named(folder):
+                        disk.sync_folder(folder)
+            with disk.readable(self.path):
+                sweep_notes(self.path / RUNS)
+                try:
+                    self._held = self.manifest()
+                except StoreDamaged:  # what reads the store says so, and repair mends it
+                    self._held = None
+                else:
+                    settle_head(self.path, self._held)
+                    for table in TABLES:
+                        remove_superseded(self.path / table, self._held)
+            try:
+                yield check_held
+            finally:
+                self._held = None
+
+    def _begun(self) -> Manifest:
+        """The manifest that a run which holds the lock goes on from."""
+        return self.manifest() if self._held is None else self._held
+
+    def commit(
+        self,
+        check_held: Callable[[], None],
+        at: int,
+        files: Mapping[str, Sequence[File]],
+        records: Sequence[tuple[Kind, Mapping[str, Any]]] = (),
+        *,
+        service: Mapping[str, str] | None = None,
+        before: Manifest | None = None,
+    ) -> list[Record]:
+        """Publish a manifest: from here on the ``files`` of each of these tables are those that
+        count, and the ``records`` are there. The caller holds the lock, and has written the files;
+        ``before`` is for a repair, where the newest manifest is lost. Raises ``StoreLocked`` where
+        another machine has published since the lock was taken."""
+        before = self._begun() if before is None else before
+        check_held()
+        made: list[Record] = []
+        folder, newest = self.path / RECORDS, before.record
+        for kind, content in records:
+            after = Instant.parse(read_record(folder / newest).at).ns if newest else 0
+            said_at = str(Instant.from_ns(max(at, after + 1)))
+            made.append(write_record(folder, before.number + 1, kind, said_at, content, newest))
+            newest = made[-1].name
+        self._held = write_manifest(
+            self.path, before, at, before.service if service is None else service,
+            {**before.files, **files}, newest,
+        )  # fmt: skip
+        return made
+
+    def record(
+        self, kind: Kind, content: Mapping[str, Any], check_held: Callable[[], None]
+    ) -> Record:
+        """Publish one more record; the caller holds the lock."""
+        (made,) = self.commit(check_held, self.clock(), {}, [(kind, content)])
+        return made
+
+    def merge(self, table: str, check_held: Callable[[], None]) -> Draft | None:
+        """Merge the files of ``table``; the caller holds the lock."""
+        before = self._begun()
+        draft = merge_files(self.path / table, self.snapshot(table, manifest=before))
+        if draft is None:
+            return None
+        try:
+            check_held()
+            disk.publish(draft.hidden, draft.path)
+        except BaseException:
+            draft.discard()
+            raise
+        self.commit(check_held, self.clock(), {table: [draft.file]})
+        return draft
+
+    def compact(self, tables: Sequence[str] | None = None) -> dict[str, StorePath]:
+        """Merge the parts of each table (all by default) into one file; every version stays.
+
+        Reading is the same before, while and after, and ``sync`` does it by itself where it pays.
+        The files merged stay for an hour, for who reads them, and go with the next run. Returns the
+        new file of each table that had something to merge.
+
+        >>> sorted(store.compact(["events"]))
+        ['events']
+        """
+        done: dict[str, StorePath] = {}
+        with self.lock() as check_held:
+            for name in TABLES if tables is None else texts(tables, "tables"):
+                draft = self.merge(find_table(name).name, check_held)
+                if draft is not None:
+                    done[name] = draft.path
+        return done
+
+    def now(self) -> int:
+        """The time of the next publication (ns): the clock's, but never before the last one's.
+
+        Raises ``StoreError`` where that is days ahead: ``as_of`` could tell nothing apart.
+        """
+        now, manifest = self.clock(), self.manifest()
+        newest = [
+            snapshot.files[-1]
+            for table in TABLES
+            if (snapshot := self.snapshot(table, manifest=manifest)).files
+        ]
+        moments = [part.header.publications[-1].published_at for part in newest]
+        latest = max(moments, default=now - 1)
+        if latest <= now + _CLOCKS_DIFFER_NS:
+            return max(now, latest + 1)
+        wrong = [
+            str(part.path)
+            for table in TABLES
+            for part in self.snapshot(table, manifest=manifest).files
+            if part.header.publications[-1].published_at > now + _CLOCKS_DIFFER_NS
+        ]
+        raise StoreError(
+            f"{self.path} was last written at {Instant.from_ns(latest)}, but this machine's clock "
+            f"says {Instant.from_ns(now)}: set the clock right; or, if it was wrong then, move "
+            "away what was written by it, and 'fundlab repair' fetches it again: "
+            f"{', '.join(wrong)}"
+        )
+
+
+def texts(given: str | Sequence[str], parameter: str) -> list[str]:
+    """One text or several, as a list."""
+    found = [given] if isinstance(given, str) else given
+    if not isinstance(found, Iterable) or not all(isinstance(text, str) for text in found):
+        raise InvalidRequest(f"{parameter}={given!r}: give a text or a list of texts")
+    return list(found)
+
+
+def bound(value: Moment | None, parameter: str) -> int | None:
+    return None if value is None else moment_ns(value, parameter)
