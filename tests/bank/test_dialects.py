@@ -115,7 +115,7 @@ def test_a_profile_says_what_a_file_does_not(tmp_path: Path) -> None:
     assert found.entries["amount"].tolist() == [D(1234), D("-2.5")]
     assert found.entries["booked_on"].tolist() == [date(2026, 4, 3), date(2026, 4, 5)]
     assert found.entries["asset"].tolist() == ["PLN", "PLN"]
-    assert found.options == {"profile": str(profile)}
+    assert found.options == {"bank-profile": str(profile)}
 
 
 @pytest.mark.parametrize(
