@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
 from fundlab.base.errors import InvalidRequest
@@ -32,6 +32,7 @@ Time: TypeAlias = "date | str | np.datetime64"
 """An aware ``datetime`` (or ``Timestamp``), RFC 3339 text with a zone, or in UTC a ``date`` or
 ``datetime64``."""
 Texts: TypeAlias = Iterable[str | UUID] | str | UUID
+Invalid: TypeAlias = Literal["stop", "set_aside"]
 """One text or any number of them: a list, an iterator, an array, a Series. Of none come no rows."""
 Owner: TypeAlias = FiatAccountOwner | Mapping[str, Any]
 Instructions: TypeAlias = FiatNetworkInstructions | Mapping[str, Any]
@@ -113,6 +114,29 @@ class EventFilters(ListFilters, total=False):
     is_test: bool | None
 
 
+class LoadOptions(TypedDict, total=False):
+    """What every loader takes beside the filters of its list."""
+
+    since: Time | None
+    until: Time | None
+    workers: SupportsIndex
+    progress: bool | None
+    limit: SupportsIndex | None
+    invalid: Invalid
+
+
+class TransferLoad(LoadOptions, TransferFilters, total=False): ...
+
+
+class FiatAccountLoad(LoadOptions, FiatAccountFilters, total=False): ...
+
+
+class AddressLoad(LoadOptions, AddressFilters, total=False): ...
+
+
+class EventLoad(LoadOptions, EventFilters, total=False): ...
+
+
 _TIMES: Final = {
     f"{column}_{relation}": f"rows {column.removesuffix('_at')} {words} this time"
     for column in ("created_at", "updated_at")
@@ -174,6 +198,9 @@ def connected(client: C) -> C:
     return client
 
 
+_DEFAULTS: Final = {"workers": 1, "invalid": "stop"}
+
+
 def spelled_out(filters: type) -> Callable[[F], F]:
     """Shows the keywords of ``filters`` in the signature of a function that takes them as
     ``**filters``, for ``help()`` and completion, which stop at the two asterisks; and says in its
@@ -184,7 +211,10 @@ def spelled_out(filters: type) -> Callable[[F], F]:
         *own, _ = signature.parameters.values()
         keywords = [
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint.__forward_arg__
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=_DEFAULTS.get(name),
+                annotation=hint.__forward_arg__,
             )
             for name, hint in filters.__annotations__.items()
         ]

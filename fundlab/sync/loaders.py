@@ -17,9 +17,9 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, Unpack
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, Unpack
 
 import pyarrow as pa
 
@@ -39,12 +39,13 @@ from fundlab.base.progress import expect, progress_bar
 from fundlab.base.threads import gathered
 from fundlab.base.values import Instant, moment_ns
 from fundlab.client.arguments import (
-    AddressFilters,
-    EventFilters,
-    FiatAccountFilters,
+    AddressLoad,
+    EventLoad,
+    FiatAccountLoad,
+    Invalid,
     Texts,
     Time,
-    TransferFilters,
+    TransferLoad,
     connected,
     spelled_out,
 )
@@ -61,21 +62,13 @@ if TYPE_CHECKING:
     from fundlab.client.client import Client
 
 Pair = tuple[str, str]
-Invalid = Literal["stop", "set_aside"]
 BALANCES: Final = TABLES["balances"]
 
 
-@spelled_out(TransferFilters)
+@spelled_out(TransferLoad)
 def load_transfers(
     client: Client,
-    *,
-    since: Time | None = None,
-    until: Time | None = None,
-    workers: SupportsIndex = 1,
-    progress: bool | None = None,
-    limit: SupportsIndex | None = None,
-    invalid: Invalid = "stop",
-    **filters: Unpack[TransferFilters],
+    **given: Unpack[TransferLoad],
 ) -> pd.DataFrame:
     """Transfers (§2.4, §4.5) as a typed DataFrame, one row each.
 
@@ -87,21 +80,15 @@ def load_transfers(
     >>> len(fl.load_transfers(client))
     50
     """
-    return _load("transfers", client, since, until, workers, progress, limit, invalid, filters)
+    return _load("transfers", client, **given)
 
 
-@spelled_out(EventFilters)
+@spelled_out(EventLoad)
 def load_events(
     client: Client,
     *,
-    since: Time | None = None,
-    until: Time | None = None,
-    workers: SupportsIndex = 1,
-    progress: bool | None = None,
-    limit: SupportsIndex | None = None,
-    invalid: Invalid = "stop",
     expand: bool = False,
-    **filters: Unpack[EventFilters],
+    **given: Unpack[EventLoad],
 ) -> pd.DataFrame:
     """Events (§2.10, §6). Otherwise as load_transfers.
 
@@ -112,70 +99,47 @@ def load_events(
     >>> events["object_new_summary_status"].unique().tolist()
     ['APPROVED']
     """
-    frame = _load("events", client, since, until, workers, progress, limit, invalid, filters)
+    frame = _load("events", client, **given)
     return expanded(frame, "object") if expand else frame
 
 
-@spelled_out(AddressFilters)
+@spelled_out(AddressLoad)
 def load_addresses(
     client: Client,
-    *,
-    since: Time | None = None,
-    until: Time | None = None,
-    workers: SupportsIndex = 1,
-    progress: bool | None = None,
-    limit: SupportsIndex | None = None,
-    invalid: Invalid = "stop",
-    **filters: Unpack[AddressFilters],
+    **given: Unpack[AddressLoad],
 ) -> pd.DataFrame:
     """Crypto destination addresses (§2.8, §4.15); without ``identity_id`` first-party ones only.
 
     >>> fl.load_addresses(client, crypto_networks=["ETHEREUM"])["status"].unique().tolist()
     ['APPROVED']
     """
-    return _load("addresses", client, since, until, workers, progress, limit, invalid, filters)
+    return _load("addresses", client, **given)
 
 
-@spelled_out(FiatAccountFilters)
+@spelled_out(FiatAccountLoad)
 def load_fiat_accounts(
     client: Client,
-    *,
-    since: Time | None = None,
-    until: Time | None = None,
-    workers: SupportsIndex = 1,
-    progress: bool | None = None,
-    limit: SupportsIndex | None = None,
-    invalid: Invalid = "stop",
-    **filters: Unpack[FiatAccountFilters],
+    **given: Unpack[FiatAccountLoad],
 ) -> pd.DataFrame:
     """Fiat accounts (§2.3, §4.11), account numbers masked as the list masks them.
 
     >>> fl.load_fiat_accounts(client)["status"].unique().tolist()
     ['APPROVED', 'REJECTED', 'PENDING']
     """
-    return _load("fiat_accounts", client, since, until, workers, progress, limit, invalid, filters)
+    return _load("fiat_accounts", client, **given)
 
 
-@spelled_out(FiatAccountFilters)
+@spelled_out(FiatAccountLoad)
 def load_deposit_instructions(
     client: Client,
-    *,
-    since: Time | None = None,
-    until: Time | None = None,
-    workers: SupportsIndex = 1,
-    progress: bool | None = None,
-    limit: SupportsIndex | None = None,
-    invalid: Invalid = "stop",
-    **filters: Unpack[FiatAccountFilters],
+    **given: Unpack[FiatAccountLoad],
 ) -> pd.DataFrame:
     """Fiat deposit instructions (§2.2, §4.3).
 
     >>> fl.load_deposit_instructions(client)["status"].unique().tolist()
     ['VALID']
     """
-    return _load(
-        "deposit_instructions", client, since, until, workers, progress, limit, invalid, filters
-    )
+    return _load("deposit_instructions", client, **given)
 
 
 def load_balances(
@@ -299,13 +263,14 @@ def pairs_of(transfers: pa.Table) -> set[Pair]:
 def _load(
     name: str,
     client: Client,
-    since: Time | None,
-    until: Time | None,
-    workers: SupportsIndex,
-    progress: bool | None,
-    limit: SupportsIndex | None,
-    invalid: Invalid,
-    filters: Mapping[str, Any],
+    *,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
+    progress: bool | None = None,
+    limit: SupportsIndex | None = None,
+    invalid: Invalid = "stop",
+    **filters: Any,
 ) -> pd.DataFrame:
     if invalid not in ("stop", "set_aside"):
         raise InvalidRequest(f"load_{name}: invalid={invalid!r}: give 'stop' or 'set_aside'")
