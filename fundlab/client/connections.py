@@ -144,39 +144,37 @@ def failure_of(error: Exception, wire: Wire) -> Failure:
     for cause in causes:
         inner = (*cause.args, getattr(cause, "reason", None), cause.__cause__)
         causes += [one for one in inner if isinstance(one, BaseException) and one not in causes]
-    handshake = [c for c in causes if isinstance(c, ssl.SSLError)]
-    system = [c for c in causes if isinstance(c, OSError) and c.errno and c not in handshake]
+
+    def met(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in causes)
+
+    system = [
+        c for c in causes if isinstance(c, OSError) and c.errno and not isinstance(c, ssl.SSLError)
+    ]
     reason = system[0].strerror if system else None
-    problem, hint, final = f"no connection ({reason or 'no answer'})", "", False
-    if wire.sent:
-        final = any(isinstance(c, DecodeError | http.client.UnknownProtocol) for c in causes)
-        if any(isinstance(c, DecodeError) for c in causes):
-            problem = "the answer is not coded as its header says"
-        elif final:
-            problem = "the answer is not in HTTP/1.1"
-        elif any(isinstance(c, TimeoutError | ReadTimeoutError) for c in causes):
-            problem = "the answer took too long"
-        else:
-            problem = f"the connection broke ({type(causes[-1]).__name__})"
-    elif wire.stage == "settings":
-        final, hint = True, _PROXY_HINT
-        if isinstance(error, ImportError):
-            problem = "the proxy is a SOCKS proxy, for which the package PySocks is missing"
-            hint = f"pip install 'requests[socks]', or {_PROXY_HINT}"
-        elif isinstance(error, LocationValueError):  # our own addresses are checked
-            problem = "the proxy's address is not one of the form http://host:port or socks5h://"
-        else:
-            problem, hint = "the certificates of ca_bundle cannot be read", ""
-    elif wire.stage == "proxy":
-        reason, hint = wire.tunnel or reason, _PROXY_HINT
-        problem = f"the proxy of http_proxy or https_proxy cannot be used ({reason or 'no answer'})"
-        perhaps = ("5", "0x")  # a status of HTTP, a reply of SOCKS: it did not reach the service
-        final = not wire.tunnel.startswith(perhaps) if wire.tunnel else reason is not None
-    elif any(isinstance(c, ssl.SSLCertVerificationError) for c in handshake):
-        problem, final = "its certificate could not be verified", True
-    elif handshake and not any(isinstance(c, ssl.SSLEOFError) for c in handshake):
-        problem = "no TLS connection: it speaks plain http, or TLS of no version known here"
-        final = True
+    proxy, no_answer = wire.tunnel or reason, "no answer"
+    reached = wire.tunnel.startswith(("5", "0x"))  # a status of HTTP, a reply of SOCKS
+    outcomes: tuple[tuple[bool, str, bool, str], ...] = (  # is it so, what, for good, advice
+        (wire.sent and met(DecodeError), "the answer is not coded as its header says", True, ""),
+        (wire.sent and met(http.client.UnknownProtocol), "the answer is not in HTTP/1.1", True, ""),
+        (wire.sent and met(TimeoutError, ReadTimeoutError), "the answer took too long", False, ""),
+        (wire.sent, f"the connection broke ({type(causes[-1]).__name__})", False, ""),
+        (wire.stage == "settings" and isinstance(error, ImportError),
+         "the proxy is a SOCKS proxy, for which the package PySocks is missing", True,
+         f"pip install 'requests[socks]', or {_PROXY_HINT}"),
+        (wire.stage == "settings" and isinstance(error, LocationValueError),  # ours are checked
+         "the proxy's address is not one of the form http://host:port or socks5h://", True,
+         _PROXY_HINT),
+        (wire.stage == "settings", "the certificates of ca_bundle cannot be read", True, ""),
+        (wire.stage == "proxy",
+         f"the proxy of http_proxy or https_proxy cannot be used ({proxy or no_answer})",
+         not reached if wire.tunnel else reason is not None, _PROXY_HINT),
+        (met(ssl.SSLCertVerificationError), "its certificate could not be verified", True, ""),
+        (met(ssl.SSLError) and not met(ssl.SSLEOFError),
+         "no TLS connection: it speaks plain http, or TLS of no version known here", True, ""),
+        (True, f"no connection ({reason or no_answer})", False, ""),
+    )  # fmt: skip
+    problem, final, hint = next(told[1:] for told in outcomes if told[0])
     return Failure(problem, wire.sent, final, hint)
 
 
