@@ -171,7 +171,8 @@ def valued(
             fits = column.cast(pa.duration("ns")) if name == "price_age" and bench.lazy else column
             rows = rows.append_column(name, fits)
         for name in amounts:
-            value = _product(rows.column(name), price)
+            product = pc.multiply(rows.column(name).cast(_WIDE), price.cast(_FACTOR))
+            value = pc.round(product, 18, "half_to_even").cast(AMOUNT_TYPE)
             if own is not None:  # the service's own figure, where it is that of this very amount
                 worth = pc.equal(rows.column(name), _units(rows)), pc.equal(source, "own")
                 value = pc.if_else(pc.fill_null(pc.and_(*worth), False),
@@ -285,16 +286,14 @@ def _own_price(rows: pa.Table) -> pa.ChunkedArray:
     return pc.round(price, 18, "towards_zero").cast(AMOUNT_TYPE)
 
 
-def _product(amount: pa.ChunkedArray, price: pa.ChunkedArray) -> pa.ChunkedArray:
-    product = pc.multiply(amount.cast(_WIDE), price.cast(_FACTOR))
-    return pc.round(product, 18, "half_to_even").cast(AMOUNT_TYPE)
-
-
 def _points(source: Any, currency: str) -> pa.Table:
     """``asset``, ``at`` (ns), ``price``, ``given``: the prices that ``source`` has."""
     if isinstance(source, str | Path):
-        kept = "://" in str(source) or Path(source).is_dir()
-        source = _store_at(source) if kept else _read(Path(source))
+        if "://" in str(source) or Path(source).is_dir():
+            source = TableStore(source)
+            source.check_there()
+        else:
+            source = _read(Path(source))
     with Workbench(source) as bench:
         given = "price" in bench.names() and "at" in bench.names()
         taken = bench.take(source, _FILE if given else _TRANSFERS)
@@ -312,12 +311,6 @@ def _points(source: Any, currency: str) -> pa.Table:
     points = {"asset": rows.column("asset"), "at": at, "price": price, "given": source_of}
     table = pa.table(points)
     return table.filter(table.column("price").is_valid())
-
-
-def _store_at(path: str | Path) -> TableStore:
-    store = TableStore(path)
-    store.check_there()
-    return store
 
 
 def _read(path: Path) -> pa.Table:

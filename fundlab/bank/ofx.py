@@ -42,7 +42,10 @@ class _Element:
 
 
 def read_ofx(content: bytes) -> list[Page]:
-    text = re.sub(r"\r\n?", "\n", file_text(content, _declared(content)))
+    head = content[:1024].decode("latin-1").upper().replace(" ", "")
+    named = {"CHARSET:1252": "cp1252", "CHARSET:ISO-8859-1": "latin-1"}  # others are UTF-8
+    coding = next((named[one] for one in named if one in head), None)
+    text = re.sub(r"\r\n?", "\n", file_text(content, coding))
     if re.search(r"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE):
         raise ValueError("it declares entities, which no bank's file needs")
     root = _tree(text)
@@ -50,14 +53,6 @@ def read_ofx(content: bytes) -> list[Page]:
     if not statements:
         raise ValueError("it holds no statement of a bank account or card")
     return [_page(one) for one in sorted(statements, key=lambda one: one.line)]
-
-
-def _declared(content: bytes) -> str | None:
-    """The encoding that the header names, where it is another one than UTF-8."""
-    head = content[:1024].decode("latin-1").upper()
-    if "CHARSET:1252" in head.replace(" ", ""):
-        return "cp1252"
-    return "latin-1" if "CHARSET:ISO-8859-1" in head.replace(" ", "") else None
 
 
 def _tree(text: str) -> _Element:

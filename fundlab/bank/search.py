@@ -139,7 +139,7 @@ class Search:
         earliest, latest = transfer.first - self.early, transfer.last + self.window
         if entry.first > latest or entry.last < earliest:
             return False
-        if transfer in entry.mentions or _share_a_name(entry, transfer):
+        if transfer in entry.mentions or any(name in transfer.names for name in entry.names):
             return True
         # It names another transfer, or another counterparty.
         return not entry.mentions and not (transfer.party and entry.number in self.naming)
@@ -276,7 +276,11 @@ class Search:
                     for item in (theirs[n] if n >= 0 else ours[-1 - n])[-count:]
                 }
                 # What may be a part of something larger is one more that is alike.
-                more = self._near_any(members, others[key]) - self.block_of.keys()
+                more = {
+                    item.number for item in others[key]
+                    if any((n >= 0) != (item.number >= 0) and self.near(item, self.items[n])
+                           for n in members)
+                } - self.block_of.keys()  # fmt: skip
                 members, rest = members | more, rest | more
                 self._take(Group(how, members, less, len(members) > 2, rest))
         self.open -= self.held.keys()
@@ -293,14 +297,6 @@ class Search:
                 numbers |= block.members - held_back
         every = [self.items[number] for number in sorted(numbers, key=place_of)]
         return [i for i in every if i.number >= 0], [i for i in every if i.number < 0]
-
-    def _near_any(self, members: Collection[int], others: Iterable[Item]) -> set[int]:
-        """Those of ``others`` that one of the ``members`` of the other side may belong to."""
-        return {
-            other.number for other in others
-            if any((n >= 0) != (other.number >= 0) and self.near(other, self.items[n])
-                   for n in members)
-        }  # fmt: skip
 
     def _spoken_for(self) -> set[int]:
         """Transfers that may be a part of an entry which names their counterparty and has no group,
@@ -503,7 +499,10 @@ class Search:
             for cluster in self._clusters(items):
                 members = frozenset(item.number for item in cluster)
                 several = all(sum((n >= 0) == side for n in members) > 1 for side in (True, False))
-                if several and self._balanced(members) and self._all_near(members):
+                if several and self._balanced(members) and all(
+                    self.near(one, other) for one in cluster for other in cluster
+                    if other.number < 0 <= one.number
+                ):  # fmt: skip
                     found.add(members)
         yield from sorted(found, key=sorted)
 
@@ -519,11 +518,6 @@ class Search:
             end = max(end, item.last) if len(cluster) > 1 else item.last
         if cluster:
             yield cluster
-
-    def _all_near(self, members: Collection[int]) -> bool:
-        items = [self.items[number] for number in members]
-        transfers = [item for item in items if item.number < 0]
-        return all(self.near(e, t) for e in items if e.number >= 0 for t in transfers)
 
     def _balanced(self, members: Collection[int]) -> bool:
         items = [self.items[number] for number in members]
@@ -616,7 +610,3 @@ def place_of(number: int) -> tuple[bool, int]:
 
 def _by_days(key: tuple[int, int, Any, int]) -> tuple[int, int, int]:
     return key[0], key[1], key[3]
-
-
-def _share_a_name(entry: Item, transfer: Item) -> bool:
-    return any(name in transfer.names for name in entry.names)

@@ -271,10 +271,6 @@ def _looks_like_camt(start: str) -> str | None:
     return next((k for k, tag in kinds.items() if re.search(rf"<(\w+:)?{tag}>", start)), "camt.053")
 
 
-def _looks_like_bai2(start: str) -> str | None:
-    return "bai2" if re.match(r"01,[^\n]*?(\n|/) *02,", start.replace("\r", "\n")) else None
-
-
 def _looks_like_mt940(start: str) -> str | None:
     if not re.search(r"^(\{1:.*|@@)?:(20|25P?|28C?|60[FM]|61):", start, re.MULTILINE):
         return None
@@ -286,7 +282,8 @@ READERS: Final = (
            lambda content, _: read_ofx(content)),
     Reader(("camt.053", "camt.052", "camt.054"), _looks_like_camt,
            lambda content, habits: read_camt(content, habits.get("format"))),
-    Reader(("bai2",), _looks_like_bai2,
+    Reader(("bai2",),
+           lambda start: "bai2" if re.match(r"01,[^\r\n]*?([\r\n]|/) *02,", start) else None,
            lambda content, _: read_bai2(content)),
     Reader(("mt940", "mt942"), _looks_like_mt940, lambda content, _: read_mt940(content)),
     Reader(("csv",), lambda _: "csv", read_csv),

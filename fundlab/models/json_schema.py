@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any, Final
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -92,23 +94,15 @@ def fits(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None =
     )
 
 
-def _is_a(kind: str, value: Any) -> bool:
-    if isinstance(value, bool) or kind == "boolean":
-        return kind == "boolean" and isinstance(value, bool)
-    if kind == "integer":
-        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return isinstance(value, _TYPES[kind])
-
-
 def _has_type(wanted: Any, value: Any, schema: Any, _: Any) -> bool:
     kinds = [wanted] if isinstance(wanted, str) else wanted
-    nullable = value is None and schema.get("nullable") is True  # as OpenAPI 3.0 says it
-    return nullable or any(_is_a(kind, value) for kind in kinds)
-
-
-def _has_members(wanted: Any, value: Any, _: Any, root: Any) -> bool:
-    given = wanted.keys() & value.keys() if isinstance(value, Mapping) else ()
-    return all(fits(wanted[name], value[name], root) for name in given)
+    if value is None and schema.get("nullable") is True:  # as OpenAPI 3.0 says it
+        return True
+    if isinstance(value, bool):
+        return "boolean" in kinds
+    if isinstance(value, float) and value.is_integer() and "integer" in kinds:
+        return True
+    return any(isinstance(value, _TYPES[kind]) for kind in kinds)
 
 
 def _has_no_others(wanted: Any, value: Any, schema: Any, root: Any) -> bool:
@@ -118,27 +112,27 @@ def _has_no_others(wanted: Any, value: Any, schema: Any, root: Any) -> bool:
     return all(wanted and fits(wanted, value[name], root) for name in others)
 
 
-def _referred(wanted: str, value: Any, _: Any, root: Any) -> bool:
-    schema = root
-    for step in wanted.removeprefix("#/").split("/"):
-        schema = schema[step]
-    return fits(schema, value, root)
-
-
 _TYPES: Final[Mapping[str, Any]] = {
-    "object": Mapping, "array": list, "string": str, "number": int | float, "null": type(None),
+    "object": Mapping, "array": list, "string": str, "number": int | float, "integer": int,
+    "boolean": bool, "null": type(None),
 }  # fmt: skip
 _WORDS: Final[Mapping[str, Callable[[Any, Any, Any, Any], bool]]] = {
     "const": lambda wanted, value, *_: bool(value == wanted),
     "enum": lambda wanted, value, *_: value in wanted,
     "type": _has_type,
-    "pattern": lambda wanted, value, *_: not isinstance(value, str) or _matches(wanted, value),
+    # As ECMA's: ``$`` is the end, not a line break before it.
+    "pattern": lambda wanted, value, *_: (
+        not isinstance(value, str) or bool(re.search(re.sub(r"\$$", r"\\Z", wanted), value))
+    ),
     "minLength": lambda least, value, *_: not isinstance(value, str) or len(value) >= least,
     "maxLength": lambda most, value, *_: not isinstance(value, str) or len(value) <= most,
     "minProperties": lambda least, value, *_: not isinstance(value, Mapping) or len(value) >= least,
     "maxProperties": lambda most, value, *_: not isinstance(value, Mapping) or len(value) <= most,
     "required": lambda names, value, *_: not isinstance(value, Mapping) or {*names} <= value.keys(),
-    "properties": _has_members,
+    "properties": lambda wanted, value, _, root: (
+        not isinstance(value, Mapping)
+        or all(fits(wanted[name], value[name], root) for name in wanted.keys() & value.keys())
+    ),
     "additionalProperties": _has_no_others,
     "propertyNames": lambda wanted, value, _, root: (
         not isinstance(value, Mapping) or all(fits(wanted, name, root) for name in value)
@@ -156,13 +150,10 @@ _WORDS: Final[Mapping[str, Callable[[Any, Any, Any, Any], bool]]] = {
     "else": lambda otherwise, value, schema, root: (
         fits(schema["if"], value, root) or fits(otherwise, value, root)
     ),
-    "$ref": _referred,
+    "$ref": lambda wanted, value, _, root: fits(
+        reduce(getitem, wanted.removeprefix("#/").split("/"), root), value, root
+    ),
 }
-
-
-def _matches(pattern: str, text: str) -> bool:
-    """As ECMA's: ``$`` is the end, not a line break before it."""
-    return re.search(re.sub(r"\$$", r"\\Z", pattern), text) is not None
 
 
 def with_rules(schema: Schema, rules: list[Schema]) -> Schema:

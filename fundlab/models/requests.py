@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
@@ -96,10 +96,15 @@ def leniently(lenient: bool = True) -> Iterator[None]:
         _LENIENT.reset(before)
 
 
-def _refuse_null(value: object) -> object:
-    if value is None:  # a default is not looked at
-        raise ValueError("null is not a valid value; leave the member out")
-    return value
+def _refusing(is_wrong: Callable[[Any], object], message: str) -> BeforeValidator:
+    """Before a value is read; ``{}`` of the message is the beginning of a text."""
+
+    def refuse(value: Any) -> Any:
+        if is_wrong(value):
+            raise ValueError(message.format(ascii(value[:40]) if isinstance(value, str) else ""))
+        return value
+
+    return BeforeValidator(refuse)
 
 
 def _need(value: object) -> object:
@@ -121,7 +126,10 @@ def _or_absent(text: str) -> str | None:
     return text or None
 
 
-Optional = Annotated[T | None, BeforeValidator(_refuse_null)]
+Optional = Annotated[  # a default is not looked at
+    T | None,
+    _refusing(lambda value: value is None, "null is not a valid value; leave the member out"),
+]
 """A member that may be left out."""
 Needed = Annotated[T | None, Field(validate_default=True), BeforeValidator(_need)]
 """A member that the live reference requires: ``None`` only for a deployment that is laxer."""
@@ -151,17 +159,16 @@ ConversionTarget = Literal["NO_CONVERSION", "USD"]
 """What stablecoins that arrive at a deposit address become."""
 
 
-def _only_text(value: object) -> object:
-    if not isinstance(value, str | Amount):  # a number of JSON may have lost digits already
-        raise ValueError("must be a decimal string such as '100.00'")
-    return value
-
-
 CENTS_DECIMALS: Final = 2
 CENTS: Final = positive(CENTS_DECIMALS)
 UNITS: Final = positive(MAX_FRACTION_DIGITS)
 PositiveAmount = Annotated[
-    Amount, BeforeValidator(_only_text), Constraint(UNITS, "must be greater than 0")
+    Amount,
+    _refusing(  # a number of JSON may have lost digits already
+        lambda value: not isinstance(value, str | Amount),
+        "must be a decimal string such as '100.00'",
+    ),
+    Constraint(UNITS, "must be greater than 0"),
 ]
 FiatAmount = Annotated[
     PositiveAmount, Constraint(CENTS, "has more than 2 decimals, too many for USD (zeros count)")
@@ -675,18 +682,6 @@ _COMPARED: Final = {
 }  # fmt: skip
 
 
-def _whole_number(value: object) -> object:
-    if isinstance(value, str) and _DIGITS.fullmatch(value) is None:
-        raise ValueError(f"{value[:40]!a} is not a whole number")
-    return value
-
-
-def _true_or_false(value: object) -> object:
-    if isinstance(value, str) and value not in ("true", "false"):
-        raise ValueError(f"{value[:40]!a} is neither true nor false")
-    return value
-
-
 def _at(name: str) -> Any:
     """The field of a time that rows are compared with, such as ``created_at.gte``."""
     field, _, comparison = name.partition(".")
@@ -696,8 +691,20 @@ def _at(name: str) -> Any:
 
 Filter = Annotated[list[T], Field(max_length=MAX_FILTER_ENTRIES)]
 """At most 100 entries, sent by repeating the key."""
-Number = Annotated[int, BeforeValidator(_whole_number)]
-Flag = Annotated[bool, BeforeValidator(_true_or_false)]
+Number = Annotated[
+    int,
+    _refusing(
+        lambda value: isinstance(value, str) and not _DIGITS.fullmatch(value),
+        "{} is not a whole number",
+    ),
+]
+Flag = Annotated[
+    bool,
+    _refusing(
+        lambda value: isinstance(value, str) and value not in ("true", "false"),
+        "{} is neither true nor false",
+    ),
+]
 Cursor = Annotated[str | None, BeforeValidator(lambda given: given or None)]
 """An empty cursor is that of the first page."""
 AMONG: Final[Any] = Field(

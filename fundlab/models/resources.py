@@ -243,16 +243,11 @@ class WithInstructions(Resource):
         if instructions is not None:
             for name, value in (instructions.model_extra or {}).items():
                 if name in type(self).model_fields and lifted.get(name) is None:
-                    lifted[name] = _lifted(type(self), name, value)
+                    try:
+                        lifted[name] = _reader(type(self), name).validate_python(value)
+                    except ValidationError:  # as it was read
+                        lifted[name] = value
         return self
-
-
-def _lifted(kind: type[Resource], name: str, value: Any) -> Any:
-    """``value`` as the field ``name`` holds it; where it cannot, as it was read."""
-    try:
-        return _reader(kind, name).validate_python(value)
-    except ValidationError:
-        return value
 
 
 @cache

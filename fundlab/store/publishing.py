@@ -170,7 +170,13 @@ def publish_delta(snapshot: Snapshot, folder: StorePath) -> Published:
             pa.RecordBatchReader.from_batches(schema.remove_metadata(), batches),
             mode="overwrite",
             partition_by=[MONTH],
-            configuration={_STATISTICS: _without_amounts(schema)},
+            # Of amounts the log would hold the least and the largest as floats: an engine that
+            # takes a column's value from there would lose digits.
+            configuration={
+                _STATISTICS: ",".join(
+                    one.name for one in schema if one.name != MONTH and one.type != AMOUNT_TYPE
+                )
+            },
             predicate=None if not before else f"{MONTH} IN ({replaced})",
             commit_properties=library.CommitProperties(
                 custom_metadata={_DIGEST: json.dumps(months)}
@@ -194,12 +200,6 @@ def _delta() -> Any:
             "format='delta' needs the package deltalake: pip install 'fundlab[delta]'"
         ) from error
     return deltalake
-
-
-def _without_amounts(schema: pa.Schema) -> str:
-    """The columns whose least and largest value stand in the log: there Delta writes amounts as
-    floats, and an engine that takes a column's value from it would lose digits."""
-    return ",".join(one.name for one in schema if one.name != MONTH and one.type != AMOUNT_TYPE)
 
 
 def _delta_digests(table: Any) -> Mapping[str, str]:
