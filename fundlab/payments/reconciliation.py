@@ -15,10 +15,10 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from fundlab.base.errors import InvalidRequest, number_of
+from fundlab.base.errors import number_of
 from fundlab.base.values import Instant, money_text
 from fundlab.client.identity import is_this_payment
-from fundlab.client.pages import texts
+from fundlab.evidence.acceptance import chosen
 from fundlab.evidence.table_store import TableStore
 from fundlab.payments.identity import SECOND, WITHDRAWAL, Entry, shown_time
 from fundlab.settings.settings import setting
@@ -304,15 +304,11 @@ def accept_payments(
     ``reason``."""
     needed(by=by, reason=reason)
     with store.lock() as check_held:
-        there = reconciled(store, entries).differences
-        names = None if ids is None else set(texts(ids, "ids"))
-        mine = [one for one in there if names is None or {one.ref_id, one.transfer_id} & names]
-        known = {name for one in mine for name in (one.ref_id, one.transfer_id)}
-        if names is not None and (unknown := names - known):
-            raise InvalidRequest(
-                f"ids {sorted(unknown)!r} are not payments that differ; 'fundlab sync' and "
-                "'fundlab journal' name those that do"
-            )
+        mine = chosen(
+            reconciled(store, entries).differences, ids, "ids",
+            lambda difference: (difference.ref_id, difference.transfer_id),
+            "payments that differ; 'fundlab sync' and 'fundlab journal' name those that do",
+        )  # fmt: skip
         if mine:
             keys = [[one.kind, one.ref_id, one.transfer_id, one.what] for one in mine]
             said = {"rows": [], "payments": keys, "by": by, "reason": reason}
