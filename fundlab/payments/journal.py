@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from fundlab.base.errors import ActionRefused, StoreDamaged, StoreError, shorten
@@ -48,6 +48,10 @@ from fundlab.models import Transfer
 from fundlab.payments.identity import NOT_ALIKE, NOUNS, UPDATE, Entry, State, keyed
 from fundlab.settings.settings import is_loopback
 from fundlab.store.disk import make_folder, sync_folder
+
+if TYPE_CHECKING:
+    from fundlab.client.client import Client
+    from fundlab.evidence.table_store import TableStore
 
 _VERSION: Final = "2"
 _INTENT: Final = (
@@ -521,6 +525,43 @@ class Journal:
             f"{self.path}: {what} is not what was written: restore the file from a backup, then "
             "run again"
         )
+
+
+# ----------------------------------------------------------------------------- of whose service
+
+
+def open_journal(
+    client: Client, store: TableStore, clock: Callable[[], int] = time.time_ns
+) -> Journal:
+    """The journal of ``client``'s service, made if need be.
+
+    Raises ``StoreError`` when the store or the journal belongs to another service or credential.
+    """
+    path, service = place_of(client)
+    owner = store.service()
+    if owner is not None:
+        check_owner(store.path, owner, service)
+    return Journal(path, service, clock)
+
+
+def existing_journal(client: Client) -> Journal | None:
+    """The journal of ``client``'s service, if there is one: none is created."""
+    path, service = place_of(client)
+    with suppress(FileNotFoundError):
+        Journal(path)
+        return Journal(path, service)
+    return None
+
+
+def place_of(client: Client) -> tuple[Path, dict[str, str]]:
+    """The file of ``client``'s journal, and what tells its service and credential from others."""
+    service = {"base_url": client.base_url, "client_id": client.client_id}
+    _, name = identity_of(service)
+    instance = client.transport.instance() if client.settings.on_loopback else None
+    if instance is not None:
+        service["instance"] = instance
+        name += f"-{instance[:12]}"
+    return client.settings.journal / f"{name}.sqlite", service
 
 
 # ----------------------------------------------------------------------------------- the file

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fundlab.base.errors import StoreDamaged, StoreError
 from fundlab.evidence.table_store import TableStore
 from fundlab.payments.identity import NOUNS, WITHDRAWAL, Entry
-from fundlab.payments.journal import Journal, check_owner, identity_of, not_seen, row_hash
+from fundlab.payments.journal import Journal, identity_of, not_seen, row_hash
 from fundlab.payments.reconciliation import reconcile, reconciled
 from fundlab.settings.settings import journal_folder, store_folder
 from fundlab.store.disk import make_folder, sync_folder
@@ -24,7 +23,6 @@ from fundlab.store.disk import make_folder, sync_folder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fundlab.client.client import Client
 
 COLUMNS: Final = (
     "number", "confirmed_at", "action", "state", "status", "amount", "asset", "fee", "total",
@@ -41,40 +39,6 @@ def journal_files(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise not_seen(folder, error) from None
-
-
-def open_journal(
-    client: Client, store: TableStore, clock: Callable[[], int] = time.time_ns
-) -> Journal:
-    """The journal of ``client``'s service, made if need be.
-
-    Raises ``StoreError`` when the store or the journal belongs to another service or credential.
-    """
-    path, service = place_of(client)
-    owner = store.service()
-    if owner is not None:
-        check_owner(store.path, owner, service)
-    return Journal(path, service, clock)
-
-
-def existing_journal(client: Client) -> Journal | None:
-    """The journal of ``client``'s service, if there is one: none is created."""
-    path, service = place_of(client)
-    with suppress(FileNotFoundError):
-        Journal(path)
-        return Journal(path, service)
-    return None
-
-
-def place_of(client: Client) -> tuple[Path, dict[str, str]]:
-    """The file of ``client``'s journal, and what tells its service and credential from others."""
-    service = {"base_url": client.base_url, "client_id": client.client_id}
-    _, name = identity_of(service)
-    instance = client.transport.instance() if client.settings.on_loopback else None
-    if instance is not None:
-        service["instance"] = instance
-        name += f"-{instance[:12]}"
-    return client.settings.journal / f"{name}.sqlite", service
 
 
 def journal(
@@ -115,13 +79,10 @@ def journal(
 def journal_entries(store: TableStore) -> list[Entry]:
     """Every entry of this user's journals for the service of ``store``, of those that are intact:
     ``verify`` and ``status`` name the others."""
-    service, entries = store.service(), list[Entry]()
-    if not service:  # what benchmarks and other tools write may name none
-        return entries
-    for path in journal_files(journal_folder()):
-        if path.name.startswith(identity_of(service)[1]):
-            with suppress(StoreDamaged):
-                entries += Journal(path).entries()
+    entries: list[Entry] = []
+    for path in journals_of(store):
+        with suppress(StoreDamaged):
+            entries += Journal(path).entries()
     return entries
 
 

@@ -57,8 +57,8 @@ from fundlab.payments.identity import (
     shown_time,
     traces,
 )
-from fundlab.payments.journal import Journal, identity_of
-from fundlab.payments.journal_files import journal_frame, open_journal
+from fundlab.payments.journal import Journal, identity_of, open_journal
+from fundlab.payments.journal_files import journal_frame
 from fundlab.payments.outcome import Observed, Seen, observed_of, state_after
 from fundlab.settings.secret import Masked
 

@@ -20,8 +20,7 @@ from fundlab.base.progress import progress_bar
 from fundlab.client.arguments import connected
 from fundlab.evidence.table_store import TableStore
 from fundlab.models import FiatAccount, Transfer
-from fundlab.payments.journal import not_noted
-from fundlab.payments.journal_files import existing_journal
+from fundlab.payments.journal import existing_journal, not_noted
 from fundlab.payments.plan import context_of
 
 if TYPE_CHECKING:
