@@ -120,7 +120,7 @@ def gone_rows(records: Iterable[Record]) -> list[Gone]:
 
 
 def still_counts(accepted: Record) -> bool:
-    """Whether rows accepted as gone stay current rows; all did before records said so."""
+    """Whether rows accepted as gone stay current rows."""
     return bool(accepted.content.get("counts", True))
 
 

@@ -209,10 +209,9 @@ class Store(TableStore):
         )
 
     def verify(self, anchor: str | os.PathLike[str] | None = None) -> Verification:
-        """Read every byte and check it: files, pages, schemas, ids, the
-        invariants of transfers, the change between any two balances observed against the transfers
-        in between, pins, and the journals of payments to its service: the user's, and what earlier
-        versions kept here.
+        """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
+        the change between any two balances observed against the transfers in between, pins, and
+        this user's journals of payments to its service.
 
         With ``anchor`` (a line, or the file of one: :meth:`anchor`) also that what was anchored is
         still there: what was removed, rolled back, rewritten, reordered or cut is named. Finds and

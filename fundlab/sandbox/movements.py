@@ -194,7 +194,7 @@ def initiate_deposit(
     if instructions["status"] != "VALID":
         raise invalid("memo_id", f"the deposit instructions are {instructions['status']}")
     wire = "wire" in instructions["fiat_network_instructions"]
-    identity_id = instructions.get("identity_id")  # older database files name none of their own
+    identity_id = instructions["identity_id"]
     optional = {
         "identity_id": None if identity_id == own_identity(customer_id) else identity_id,
         "account_id": instructions.get("account_id"),

@@ -38,7 +38,6 @@ from fundlab.base.errors import AnalysisError
 from fundlab.decimals import DecimalDtype
 
 D = Decimal
-HALF_DAY = DAY // 2
 LATER = START + 10_000 * DAY
 
 ROWS = [

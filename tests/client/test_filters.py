@@ -429,7 +429,6 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "updated_at": TIMES,
 }
 """What a member may hold; texts where nothing is said. Any may be missing, or null."""
-SELDOM_SHOWN = {("addresses", "identity_id"), ("events", "is_test")}  # not in interface.md
 
 
 def filter_names(table: str) -> list[str]:
