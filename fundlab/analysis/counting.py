@@ -114,8 +114,9 @@ def signed_changes(
         refuse(bench, rows, needed, among=counts(view), uncountable=True)
     first = min((state["first"] for state in counting), default=0)
     last = max((state["last"] for state in counting), default=0)
-    rows = rows.filter(counts(view)).with_columns(asset=moved_asset(), change=change())
-    return rows.with_columns(at=nw.col(by)), (first, last)
+    rows = rows.filter(counts(view))
+    rows = rows.with_columns(asset=moved_asset(), change=change(), at=nw.col(by))
+    return rows, (first, last)
 
 
 def completed(bench: Workbench[Any], transfers: object, want: Wanted, *needed: str) -> Rows:

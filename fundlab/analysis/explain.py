@@ -64,7 +64,7 @@ from fundlab.tables.transfers import (
 
 SEARCHED_FROM: Final = 2_000
 """Fewer rows are all looked at, which takes less time than to ask for some of them."""
-_RESULT: Final = columns(
+EXPLAINED: Final = columns(
     ("profile_id asset", TEXT_TYPE),
     ("difference", AMOUNT_TYPE),
     ("rank", pa.int64()),
@@ -163,7 +163,7 @@ def explain(
             for place, found in enumerate(breaks)
             for rank, cause in enumerate(find_causes(found, place, evidence), start=1)
         ]  # fmt: skip
-        return bench.give(exact_table(_RESULT, lines), _RESULT)
+        return bench.give(exact_table(EXPLAINED, lines), EXPLAINED)
 
 
 # ------------------------------------------------------------------- which interval, how much

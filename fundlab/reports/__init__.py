@@ -4,13 +4,17 @@
 ``render_html`` and ``write`` make files of them. The same inputs give the same bytes.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from fundlab.reports.build import build
 from fundlab.reports.close import find_close, freeze
 from fundlab.reports.facts import KeyFigure, Report, versions
 from fundlab.reports.job import CaughtUp, catch_up, missing_months, read_report, report
-from fundlab.reports.pack_files import NO_PDF, reperform, write_pack
 from fundlab.reports.page import render_html, write
 from fundlab.reports.report_files import FORMATS, write_report
+
+if TYPE_CHECKING:
+    from fundlab.reports.pack_files import NO_PDF, reperform, write_pack
 
 __all__ = [
     "FORMATS",
@@ -32,3 +36,12 @@ __all__ = [
     "write_pack",
     "write_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Of a pack, which few reports are made for: it loads the bank's side and the samples."""
+    if name not in ("NO_PDF", "reperform", "write_pack"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fundlab.reports import pack_files
+
+    return getattr(pack_files, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
@@ -12,7 +12,6 @@ from fundlab.analysis import balances as analysis
 from fundlab.analysis.closing import Restatement
 from fundlab.analysis.compare import compare, known_of
 from fundlab.analysis.periods import Moment, period_before, period_bounds
-from fundlab.bank.reconciliation import Reconciliation
 from fundlab.base.errors import AnalysisError
 from fundlab.base.progress import progress_bar
 from fundlab.base.values import moment_ns
@@ -37,6 +36,9 @@ from fundlab.reports.sections import SECTIONS, Material
 from fundlab.settings.labels import labels
 from fundlab.tables import TABLES, to_frame
 from fundlab.tables.transfers import SETTLED_AT, Basis
+
+if TYPE_CHECKING:
+    from fundlab.bank.reconciliation import Reconciliation
 
 _FREQUENCIES: Final = ((45, "D"), (180, "W"), (1900, "MS"), (10**9, "QS"))
 

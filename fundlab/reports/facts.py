@@ -10,16 +10,18 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from fundlab.bank.reconciliation import Reconciliation
 from fundlab.base.errors import number_of, printable, with_likely
 from fundlab.display import Card, Row, Shown, Tone
 from fundlab.evidence.verdict import Judgement
 from fundlab.payments.reconciliation import Reconciliation as Payments
 from fundlab.tables.transfers import Basis
+
+if TYPE_CHECKING:
+    from fundlab.bank.reconciliation import Reconciliation
 
 _COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "matplotlib")
 

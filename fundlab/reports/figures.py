@@ -12,6 +12,8 @@ from duckdb import ColumnExpression, ConstantExpression
 
 from fundlab.analysis import balances, checks, fees, flows, flux, reconcile, value
 from fundlab.analysis.closing import BRIDGE, Restatement
+from fundlab.analysis.engines import to_pandas
+from fundlab.analysis.explain import EXPLAINED
 from fundlab.base.errors import AnalysisError, number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum, money_text
@@ -211,8 +213,8 @@ def causes(
     """``reconcile.explain`` of the ``broken`` balances, among all rows: the other half of an
     internal transfer may be in a profile that matches."""
     if broken.empty:
-        rows, reported = rows.limit(0), reported.iloc[:0]
-    found = frame_of(reconcile.explain(rows, reported, opening=None if broken.empty else opening))
+        return to_pandas(EXPLAINED.empty_table())
+    found = frame_of(reconcile.explain(rows, reported, opening=opening))
     ours = pd.MultiIndex.from_frame(found[KEYS]).isin(pd.MultiIndex.from_frame(broken[KEYS]))
     return found[ours].reset_index(drop=True)
 

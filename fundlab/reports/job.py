@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
@@ -21,8 +21,6 @@ from fundlab.analysis.counting import choice
 from fundlab.analysis.engines import relations_of
 from fundlab.analysis.periods import period_bounds
 from fundlab.analysis.reconcile import judge
-from fundlab.bank.reconciliation import Reconciliation, reconcile
-from fundlab.bank.statements import Statements
 from fundlab.base.errors import InvalidRequest, StoreError, printable
 from fundlab.base.paths import local_path, opened
 from fundlab.base.progress import progress_bar
@@ -44,7 +42,14 @@ from fundlab.store.scan import queries
 from fundlab.tables import TABLES
 from fundlab.tables.transfers import MOMENTS, Basis
 
+if TYPE_CHECKING:
+    from fundlab.bank.reconciliation import Reconciliation
+    from fundlab.bank.statements import Statements
+
 Moment = str | datetime
+
+_HELD_ROWS: Final = 100_000
+"""Transfers that a report reads into memory, some 60 MB; of more it queries the files."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +147,12 @@ def read_report(
     known_at = last_news(store) if as_of is None else moment_ns(as_of, "as_of")
     when = moment(known_at)
     one = own_connection()
-    if isinstance(bank, Statements):
-        bank = reconcile(store, bank, period, as_of=when)
+    if bank is not None:
+        from fundlab.bank.reconciliation import reconcile
+        from fundlab.bank.statements import Statements
+
+        if isinstance(bank, Statements):
+            bank = reconcile(store, bank, period, as_of=when)
     if bank is not None and period is not None:
         first, end = period_bounds(period)
         days = moment(first).date(), moment(end - 1).date()
@@ -175,6 +184,9 @@ def read_report(
     }
     choice("basis", basis, tuple(MOMENTS))
     transfers = store.scan("transfers", as_of=when, connection=one, settled=basis == "settled")
+    if count(transfers) <= _HELD_ROWS:  # read once, for some eighty queries
+        transfers.to_table("transfers")
+        transfers = one.table("transfers")
     reported = store.read("balances", when)
     with relations_of(one):
         return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)

@@ -15,7 +15,6 @@ from typing import Any, Final
 import pandas as pd
 
 from fundlab.analysis.closing import CAUSES
-from fundlab.bank.proof_of_cash import CATEGORIES
 from fundlab.base.values import money_text
 from fundlab.charts import humanise
 from fundlab.display import Cell, Style, Table
@@ -169,6 +168,8 @@ def worth(amount: Any) -> Cell:
 
 
 def bank_line(category: object) -> Cell:
+    from fundlab.bank.proof_of_cash import CATEGORIES
+
     return Cell(CATEGORIES[str(category)])
 
 

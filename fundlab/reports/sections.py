@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
 from fundlab.analysis import fees, flows
 from fundlab.analysis.closing import Restatement
-from fundlab.bank.reconciliation import Reconciliation
 from fundlab.display import Table
 from fundlab.evidence.verdict import SOUND, Judgement
 from fundlab.reports import figures
@@ -54,6 +53,9 @@ from fundlab.reports.page_tables import (
     worth,
 )
 from fundlab.tables.transfers import Basis
+
+if TYPE_CHECKING:
+    from fundlab.bank.reconciliation import Reconciliation
 
 CALENDAR_DAYS: Final = 371
 _PERIODS: Final = {"D": "Day", "W": "Week to", "MS": "Month", "QS": "Quarter from"}
