@@ -122,3 +122,12 @@ def test_what_cannot_be_used_is_refused() -> None:
         events.backlog(EVENTS.drop_columns(["object"]))
     with pytest.raises(AnalysisError, match=r"events: type is missing \(id e9\)"):
         events.backlog(table(("e9", None, None, 1, 0)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("column", ["id", "type", "created_at"])
+def test_an_event_that_lacks_what_it_is_told_by_is_refused(column: str) -> None:
+    at = EVENTS.column_names.index(column)
+    kept = [None, *EVENTS.column(column).to_pylist()[1:]]
+    lacking = EVENTS.set_column(at, column, pa.array(kept, EVENTS.schema.field(column).type))
+    with pytest.raises(AnalysisError, match=f"{column} .*is missing"):
+        records(events.timeline(lacking))

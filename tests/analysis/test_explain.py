@@ -204,10 +204,37 @@ def test_a_failed_withdrawal_moves_a_balance_when_it_is_made_and_when_it_fails()
     assert not moved(20, 30)
 
 
-def test_a_reversed_row_has_its_fee_on_the_other_side() -> None:
-    for direction, here, there in (("DEBIT", -11, 9), ("CREDIT", 9, -11)):
+def test_a_reversed_row_may_have_its_fee_on_the_other_side() -> None:
+    cases = (("DEBIT", -11, 9), ("CREDIT", 9, -11), ("DEBIT", -11, 11), ("CREDIT", 9, -9))
+    for direction, here, there in cases:
         total = D(abs(here))
         rows = [transfer("a", direction=direction, type="", amount=D(10), fee=D(1), total=total)]
         assert (D(there - here), "reversed_sign", "a") in {
             (difference, cause, id_) for difference, _, cause, id_, _ in told(rows, reported(there))
         }
+
+
+def test_two_neighbouring_digits_change_places() -> None:
+    for low in range(10):
+        for high in range(10):
+            written, meant = int(f"{low}{high}"), int(f"{high}{low}")
+            for power in (0, 3):
+                place, digits = causes.transposed((meant - written) * 10**power)
+                assert (f"{low}{high}" in digits and place == power) == (low != high)
+    assert causes.transposed(10) == (0, ()), "which no exchange of digits makes"
+
+
+def test_intervals_that_only_touch_do_not_overlap() -> None:
+    def interval(first: int | None, last: int | None) -> causes.Break:
+        return causes.Break("p1", "USD", 1, first, last)
+
+    for one, other, together in (
+        (interval(1, 5), interval(5, 9), False),
+        (interval(1, 5), interval(4, 9), True),
+        (interval(None, 5), interval(5, None), False),
+        (interval(None, 5), interval(4, None), True),
+        (interval(None, None), interval(4, 5), True),
+        (interval(None, 3), interval(None, 9), True),
+        (interval(3, None), interval(9, None), True),
+    ):
+        assert one.overlaps(other) == other.overlaps(one) == together

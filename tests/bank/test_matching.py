@@ -18,6 +18,7 @@ from random_books import AMOUNTS, Judged, frames_of, judge, made_world
 from transfer_examples import DAY, SCHEMA, START
 
 from fundlab import bank
+from fundlab.bank.sums import covers
 from fundlab.base.errors import AnalysisError, OtherSideWarning
 
 D = Decimal
@@ -413,3 +414,11 @@ def test_the_order_of_rows_changes_nothing() -> None:
         one = bank.match(transfers, entries)
         other = bank.match(transfers.sample(frac=1, random_state=2), entries)
         assert groups_of(one) == groups_of(other)
+
+
+def test_of_many_choices_that_leave_none_over_two_are_shown() -> None:
+    pairs = [frozenset(pair) for pair in ((1, 2), (3, 4), (1, 3), (2, 4), (1, 4), (2, 3))]
+    found = covers({1, 2, 3, 4}, pairs)  # of three
+    assert len(found) == 2
+    assert all(sorted(number for pair in one for number in pair) == [1, 2, 3, 4] for one in found)
+    assert covers({1, 2, 3, 4}, [pairs[0], pairs[2]]) == []

@@ -401,6 +401,13 @@ def test_what_continues_no_record_of_bai2_is_refused_by_its_line(tmp_path: Path)
             read(text, tmp_path, format="bai2")
 
 
+def test_a_trailer_of_bai2_closes_what_was_opened_last(tmp_path: Path) -> None:
+    account = "49,109919,12/\n"
+    for text in (BAI.replace(account, ""), BAI.replace(account, account * 2)):
+        with pytest.raises(AnalysisError, match="it does not close what was opened last"):
+            read(text, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("written", "day"),
     [

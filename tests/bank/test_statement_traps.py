@@ -227,6 +227,19 @@ def test_other_encodings_are_read_and_the_evidence_is_of_the_bytes(
     assert {*found.statements["sha256"]} == {hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
+@pytest.mark.parametrize(
+    ("declared", "memo"),
+    [("1252", "Ã©"), ("ISO-8859-1", "Ã©"), (" ISO-8859-1", "Ã©"), ("NONE", "é")],
+)
+def test_an_ofx_file_is_read_in_the_encoding_that_it_names(
+    declared: str, memo: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "file.ofx"
+    text = ofx().replace("CHARSET:1252", f"CHARSET:{declared}").replace(LINES[0][1], "MEMO", 1)
+    path.write_bytes(text.encode("ascii").replace(b"MEMO>MEMO", b"MEMO>\xc3\xa9"))
+    assert bank.read(path).entries["memo"].iloc[0] == memo
+
+
 def test_long_details_stay_whole_and_a_bad_line_stays_off_stderr(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
