@@ -25,6 +25,7 @@ from pathlib import Path
 from tests.simulation.desk import Desk
 from tests.simulation.happenings import Happening, drawn
 from tests.simulation.shrink import shrunk
+from tests.simulation.sometimes import REACHED, STATES, never
 
 
 def main() -> int:
@@ -37,7 +38,10 @@ def main() -> int:
     parser.add_argument("--without", default="", help="numbers of happenings left out: 3,17,18")
     parser.add_argument("--trace", action="store_true", help="print the trace")
     parser.add_argument("--bug", help="plant this fault of tests/simulation/bugs.txt first")
+    parser.add_argument("--mutants", type=int, help="the seed of generated faults, for --bugs")
+    parser.add_argument("--count", type=int, default=50, help="how many of those")
     parser.add_argument("--bugs", action="store_true", help="each of them, and which are not found")
+    parser.add_argument("--states", action="store_true", help="how often each rare state was")
     parser.add_argument("--stop", action="store_true", help="end with the first seed that fails")
     parser.add_argument("--shrink", action="store_true", help="find the fewest happenings")
     parser.add_argument("--list", action="store_true", help="print what happens, and run nothing")
@@ -79,6 +83,11 @@ def main() -> int:
             traceback.print_exception(problem, file=sys.stdout)
         if given.stop:
             break
+    if given.states:
+        missed = never()
+        print(*(f"{REACHED[state]:5d} {state}" for state in STATES), sep="\n")
+        print(f"{len(missed)} of {len(STATES)} states not reached in {ran} runs: {missed}")
+        failed += len(missed)
     if given.bug is not None and not failed:
         print(f"not found in {ran} seeds: {given.bug}", flush=True)
     return 1 if failed else 0

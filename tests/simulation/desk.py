@@ -21,7 +21,7 @@ from typing import Any, Final
 import pandas as pd
 
 import fundlab as fl
-from fundlab.base.errors import ActionRefused, CloseRefused, FundlabError
+from fundlab.base.errors import ActionRefused, CloseRefused, FundlabError, StoreLocked
 from fundlab.client.client import Client
 from fundlab.models import SCOPES
 from fundlab.operate import store as facade
@@ -33,10 +33,12 @@ from fundlab.sandbox.lifecycle import Options, open_service
 from fundlab.sandbox.movements import Arrival, backdate, move_between_profiles, receive
 from tests.simulation import disk as disks
 from tests.simulation import oracles
+from tests.simulation.bucket import Bucket
 from tests.simulation.environment import BEGIN_NS, NS, Virtual
 from tests.simulation.happenings import FAULTS, HOUR, PEOPLE, Happening, is_sandbox
 from tests.simulation.network import Line
 from tests.simulation.schedule import Actor, Killed, Schedule, Wrong
+from tests.simulation.sometimes import sometimes
 
 URL: Final = "https://desk.example"
 STEPS_A_DAY: Final = 200_000
@@ -108,6 +110,16 @@ class Desk:
         """Whether somebody was shown an old version of what the service has."""
         self.unlocked = False
         """Whether somebody took a lock away."""
+        self.vanished: dict[str, dict[str, Any]] = {}
+        """The transfers that the service does not show any more, by their ids."""
+        self.garbled: str | None = None
+        """The transfer that the service shows with an amount nobody can read."""
+        self.was_garbled = False
+        self.quotes = Counter[int]()
+        """How often each was asked for."""
+        self.came_back = False
+        """Whether the payer's journal was one of a backup."""
+        self.bucket = Bucket(self.schedule)
         self.longest_page = None if seed % 2 == 0 else random.Random(seed).choice([None, 25, 25])
         """Where requests are not signed, a proxy gives shorter pages."""
         self.busy: list[str] = []
@@ -235,6 +247,10 @@ class Desk:
     def store(self) -> fl.Store:
         return fl.Store(self.root / "store")
 
+    def elsewhere(self, who: str) -> fl.Store:
+        """The store in a bucket, from the machine of ``who``."""
+        return fl.Store(self.bucket.place("books/funds", self.root / who / "scratch"))
+
     def note(self, text: str) -> None:
         self.trace.append(f"{Virtual.now_ns - BEGIN_NS:>18} {text}".replace(str(self.root), "~"))
         if self.schedule.steps > STEPS_A_DAY * self.days:
@@ -260,6 +276,14 @@ class Desk:
                 self.deposit(one)
             elif one.what == "arrive":
                 self.arrive(**one.more)
+            elif one.what == "stablecoin":
+                self.stablecoin(**one.more)
+            elif one.what == "move":
+                self.move(one.more["cents"] * 10**16)
+            elif one.what == "vanish":
+                self.vanish(one.more["which"])
+            elif one.what == "garble":
+                self.garble(one.more["which"])
             elif one.what == "taken":
                 self.take_ref_id(f"taken-{one.more['name']}")
             elif one.what == "rotate":
@@ -294,6 +318,47 @@ class Desk:
             if found.get("nickname") == f"rule {rule}":
                 address = found["source"]["crypto"]["address"]
                 self.control.crypto_deposit(address, "USDC", f"{cents // 100}.{cents % 100:02d}")
+                sometimes("a rule converted what arrived")
+
+    def stablecoin(self, cents: int, asset: str) -> None:
+        """One arrives where no rule converts it."""
+        for (body,) in self.service.database.all("SELECT body FROM deposit_addresses ORDER BY seq"):
+            if json.loads(body)["profile_id"] in self.profiles:
+                address, amount = json.loads(body)["address"], f"{cents // 100}.{cents % 100:02d}"
+                self.control.crypto_deposit(address, asset, amount)
+                sometimes("a stablecoin arrived that no rule converts")
+                return
+
+    def move(self, units: int) -> dict[str, Any]:
+        """Money goes from one profile to another; the side on which it comes in."""
+        world = self.service.world
+        ((customer,),) = self.service.database.all(
+            "SELECT customer_id FROM profiles WHERE id = ?", self.profiles[0]
+        )
+        with self.control._settled():
+            return move_between_profiles(
+                world, customer, "USD", units, *self.profiles[:2], world.clock.now_ns()
+            )
+
+    def vanish(self, which: int) -> None:
+        """A transfer of before this run is shown no more."""
+        older = [row for row in oracles.at_the_service(self).values()
+                 if oracles.moment(row["updated_at"]) < BEGIN_NS
+                 and row["id"] != self.garbled]  # fmt: skip
+        if older:
+            row = older[which % len(older)]
+            self.vanished[row["id"]] = self.control.remove_transfer(row["id"])
+
+    def garble(self, which: int | None) -> None:
+        """The amount of a transfer of before this run, at which no payment looks, cannot be read,
+        or can again."""
+        if which is None:
+            self.garbled = None
+            return
+        older = [row["id"] for row in oracles.at_the_service(self).values()
+                 if oracles.moment(row["updated_at"]) < BEGIN_NS - 7 * 24 * HOUR
+                 and not row["type"].endswith("_WITHDRAWAL")]  # fmt: skip
+        self.garbled, self.was_garbled = older[which % len(older)], True
 
     def first_version(self, row: dict[str, Any]) -> dict[str, Any]:
         """A withdrawal that has changed of late, as it was when it was new."""
@@ -322,14 +387,8 @@ class Desk:
 
     def take_ref_id(self, ref_id: str) -> None:
         """Somebody moves money between two profiles under a ref_id that a payment will ask for."""
-        world = self.service.world
-        ((customer,),) = self.service.database.all(
-            "SELECT customer_id FROM profiles WHERE id = ?", self.profiles[0]
-        )
+        credit = self.move(5 * 10**18)
         with self.control._settled():
-            credit = move_between_profiles(
-                world, customer, "USD", 5 * 10**18, *self.profiles[:2], world.clock.now_ns()
-            )
             ((id_, body),) = self.service.database.all(
                 "SELECT id, body FROM transfers WHERE group_id = ? AND id != ?",
                 credit["group_id"], credit["id"],
@@ -394,14 +453,17 @@ class Desk:
                     continue
                 self._armed.remove(entry)
                 if one.what == "kill":
+                    sometimes("somebody died on the way to a bucket", what.startswith("puts"))
                     actor.doomed = True
                     continue
                 if one.what == "full":
                     self.note(f"the disk is full at {what}")
+                    sometimes("a disk was full in the middle of a sync", " store/" in what)
                     until = Virtual.now_ns + one.more["minutes"] * 60 * NS
                     self._disk_trouble = disks.NO_SPACE, until
                     continue
                 self.note(f"the power goes at {what}")
+                sometimes("the power went in the middle of a sync", " store/" in what)
                 self.disk.cut(random.Random(f"cut {self.seed} {one.number}"))
                 for person in self.people.values():
                     person.actor.dead = True
@@ -448,6 +510,7 @@ class Person:
             return False  # whose journal may be on its way back
         alone, before = not desk.busy, oracles.unfinished(desk)
         desk.met[self.name].clear()
+        desk.posted.pop(self.name, None)  # what was sent before is another call
         desk.busy.append(self.name)
         desk.attempts += 1
         number = desk.attempts
@@ -457,6 +520,8 @@ class Person:
             getattr(self, one.what)(self.client, **one.more)
         except FundlabError as error:
             self.client = None  # whoever meets an error connects again
+            beaten = one.what == "elsewhere" and isinstance(error, StoreLocked)
+            sometimes("of two machines that published at once one was told", beaten)
             met = list(desk.met[self.name])
             if getattr(error, "reason", "") == "restored_journal":
                 fl.resume(desk.client(self.name), say=desk.said.append)
@@ -496,11 +561,23 @@ class Person:
         made = plan.submit(plan.code)
         wish.paid.add(made.id)
         wish.paid_at = Virtual.now_ns
+        self._met_on_the_way()
+        came_back = not there and self.desk.came_back
+        sometimes("a journal of before the last payments came back, and then paid", came_back)
         with self.desk.schedule.aside():
             oracles.asked_first(self.desk, self.name, new=not there)
         self.desk.facts.paid[self.name, plan.ref_id] = made.id
         with self.desk.schedule.aside():
             oracles.journal_keeps(self.desk, self.name, plan.ref_id)
+
+    def _met_on_the_way(self) -> None:
+        """To a payment that is made now."""
+        met = {*self.desk.met[self.name]}
+        sometimes("a payment met a gateway's 408, and was made", "timed_out" in met)
+        sometimes("a payment met a proxy that gives no tunnel", "no_tunnel" in met)
+        sometimes("a payment was made, and the tunnel of its answer ended", "tunnel_ended" in met)
+        page = met & {"page_after", "page_behind"}
+        sometimes("a payment was made, and a gateway's page stood for its answer", page)
 
     def batch(self, client: Client, intents: list[int], limit: int | None) -> None:
         """A table of payments, each named, maybe under a limit of the day: one that just covers
@@ -519,7 +596,7 @@ class Person:
             covers = oracles.of_today(desk, intents, by_payer=False)
             most = Decimal(limit) if limit > 0 else covers + limit
             client = desk.client(self.name, daily_withdrawal_limit=str(most))
-        before = len(oracles.withdrawn(desk))
+        before, there = len(oracles.withdrawn(desk)), set(oracles.payments(desk))
         try:
             plans = fl.plan_withdrawals(client, pd.DataFrame(rows), say=desk.said.append)
             desk.said.append(repr(plans))
@@ -527,11 +604,17 @@ class Person:
         except ActionRefused as refusal:
             if refusal.reason == "own_limit":
                 oracles.above_limit(desk, most, intents)
+                sometimes("a batch was refused for the limit of the day")
                 for intent in intents:  # nobody wants them any more, if none was begun
                     if not desk.wishes[intent].paid and not oracles.payments(desk)[str(intent)]:
                         del desk.wishes[intent]
                 return
             raise
+        self._met_on_the_way()
+        done = set(found["state"]) == {"done"}
+        sometimes("a batch that the limit just covers was paid", done and limit == 0)
+        paid_before = [one for one in intents if desk.wishes[one].paid or str(one) in there]
+        sometimes("a batch was paid of which a row had been paid before", done and paid_before)
         for row, plan in zip(found.to_dict("records"), plans.plans, strict=True):
             if row["state"] == "done":
                 wish = desk.wishes[int(row["metadata"]["intent"])]
@@ -555,10 +638,14 @@ class Person:
             say=self.desk.said.append,
         )  # fmt: skip
         self.desk.confirmed[f"rule {rule}"] = Virtual.now_ns
+        before = {*self.desk.met[self.name]}
         self.desk.rules.setdefault(rule, set()).add(plan.submit(plan.code).id)
+        lost = ({*self.desk.met[self.name]} | before) & {"unanswered", "tunnel_ended", "late"}
+        sometimes("a rule whose first answer was lost was made once", lost)
 
     def take(self, client: Client, name: int, way: str = "plan") -> None:
         """A payment is asked for under a ref_id that stands for something else."""
+        sometimes("a payment asked for the ref_id of an internal transfer")
         say, asked = self.desk.said.append, {
             "profile_id": self.desk.profiles[0], "fiat_account_id": self.desk.account,
             "amount": "5.00", "ref_id": f"taken-{name}",
@@ -608,8 +695,10 @@ class Person:
         fl.wait_for(client, made)
 
     def resume(self, client: Client) -> None:
-        said = len(self.desk.said)
+        said, before = len(self.desk.said), oracles.in_doubt(self.desk, self.name)
         fl.resume(client, say=self.desk.said.append)
+        found = before - oracles.in_doubt(self.desk, self.name)
+        sometimes("a payment in doubt was found again by fl.resume", found)
         with self.desk.schedule.aside():
             oracles.resumed(self.desk, self.name, self.desk.said[said:])
 
@@ -634,6 +723,9 @@ class Person:
     def compact(self, _client: Client) -> None:
         store = self.desk.store()
         store.compact()
+        merged = [*(store.path / "transfers").glob("base-*")]
+        old = store.history("transfers")
+        sometimes("old versions were read from merged files", merged and len(old))
         with self.desk.schedule.aside():
             oracles.kept(self.desk, oracles.held(store))
 
@@ -682,6 +774,7 @@ class Person:
         desk.facts = Facts(paid=paid, reopened=True)
         restored, said = facade.restored(desk.root / "backup", desk.store().path)
         desk.said += said
+        desk.came_back |= with_journal
         if with_journal:
             paid |= {key: id_ for key, id_ in backup.paid.items() if key[0] == "payer"}
         desk.facts, desk.lost = replace(copy.deepcopy(backup), paid=paid), False
@@ -707,6 +800,10 @@ class Person:
         else:
             with self.desk.schedule.aside():
                 oracles.clean(store)
+        states = set(store.closes()["state"])
+        sometimes(
+            "a month was closed again after it was reopened", {"closed", "reopened"} <= states
+        )
         self.desk.facts.closed.add(period)
         with self.desk.schedule.aside():
             self.desk.facts.pinned[made.pin] = oracles.pinned(store, made.pin)
@@ -718,6 +815,69 @@ class Person:
         self.desk.facts.reported = True
         with self.desk.schedule.aside():
             oracles.reported(store, found)
+
+    def quote(self, client: Client, cents: int) -> None:
+        """What a withdrawal of a stablecoin would cost; it moves nothing."""
+        amount, before = f"{cents // 100}.{cents % 100:02d}", oracles.moves(self.desk)
+        self.desk.quotes[cents] += 1
+        quote = fl.quote_fee(
+            client, asset="USDC", destination_address="0x" + "1" * 40, crypto_network="ETHEREUM",
+            amount=amount,
+        )  # fmt: skip
+        self.desk.said.append(repr(quote))
+        oracles.quoted(self.desk, quote.quote, amount)
+        if self.desk.busy == [self.name]:
+            moved = oracles.moves(self.desk) - before
+            sometimes("a fee was quoted", not moved)
+        again = self.desk.quotes[cents] > 1
+        sometimes("a quote was asked for again after its answer was lost", again)
+
+    def accept_gone(self, _client: Client) -> None:
+        store = self.desk.store()
+        gone = store.gone()
+        mine = sorted(gone[gone["state"] == "gone"]["id"]) if len(gone) else []
+        oracles.gone(self.desk, mine)
+        if mine:
+            store.accept_gone(mine, by=self.name, reason="simulated", still_counts=True)
+            sometimes("a transfer that was listed no more was accepted")
+
+    def accept_set_aside(self, _client: Client) -> None:
+        store = self.desk.store()
+        there = store.set_aside()
+        if len(there) and (there["state"] == "open").any():
+            store.accept_set_aside(by=self.name, reason="simulated")
+            sometimes("a row that was set aside was accepted")
+
+    def reconcile(self, _client: Client, wrong: bool) -> None:
+        """The last month against the statement of its bank, in which something may be wrong."""
+        desk, store = self.desk, self.desk.store()
+        with desk.schedule.aside():
+            errors = {"doubled": 1} if wrong else {}
+            made = desk.control.bank_statement("2026-10", "camt.053", errors=errors)
+        file = desk.root / self.name / made["name"]
+        file.write_text(made["text"])
+        found = fl.bank.reconcile(store, fl.bank.read(file), "2026-10")
+        with desk.schedule.aside():
+            oracles.reconciled(desk, store, found, made["lines"], wrong=wrong)
+
+    def publish(self, _client: Client) -> None:
+        """The rows, for other engines; what a killed publication left does not stay."""
+        store, folder = self.desk.store(), self.desk.root / "published"
+        done = store.publish(folder)["transfers"]
+        sometimes("rows were published", done.written)
+        sometimes("rows were published again, and not every month was written", done.kept)
+        with self.desk.schedule.aside():
+            oracles.published(self.desk, folder / "transfers", store)
+
+    def elsewhere(self, client: Client) -> None:
+        """A store in a bucket, which two machines write."""
+        store, before = self.desk.elsewhere(self.name), oracles.at_the_service(self.desk)
+        store.sync(client, progress=False)
+        sometimes("a store in a bucket was brought up to date")
+        with self.desk.schedule.aside():
+            if not self.desk.was_garbled and "stale" not in self.desk.met[self.name]:
+                rows = self.desk.bucket.rows("books/funds", oracles.COMPARED)
+                oracles.has_all(self.desk, rows, before)
 
     def reopen(self, _client: Client, period: str) -> None:
         self.desk.facts.reopened = True

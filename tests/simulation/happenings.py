@@ -188,6 +188,7 @@ def drawn(seed: int, days: int) -> list[Happening]:
     meetings(chance, syncs, add, sandbox=is_sandbox(seed))
     errands(random.Random(f"errands {seed}"), days, add)
     gateways(random.Random(f"gateways {seed}"), days, add)
+    offices(random.Random(f"offices {seed}"), days, add)
     found.sort(key=lambda one: (one[0], one[1], one[2]))
     return [Happening(number, *one) for number, one in enumerate(found)]
 
@@ -409,3 +410,65 @@ def gateways(chance: random.Random, days: int, add: Callable[..., None]) -> None
             add(at, "world", "taken", name=100 + day)
             add(at + chance.randrange(1, 600) * NS, "payer", "take", name=100 + day,
                 way=chance.choice(["batch", "client"]))  # fmt: skip
+
+
+def offices(chance: random.Random, days: int, add: Callable[..., None]) -> None:
+    """What other offices do with the same store and service: quotes, other assets and internal
+    transfers; rows that vanish or cannot be read; a month and its bank statement; rows published,
+    and a store in a bucket."""
+
+    def held() -> bool:
+        return chance.random() < 0.3
+
+    for day in range(days):
+        begin = BEGIN_NS + day * DAY
+
+        def some_time(begin: int = begin) -> int:
+            return begin + 2 * HOUR + chance.randrange(20 * HOUR)
+
+        if held():
+            at = some_time()
+            add(at, "auditor", "quote", cents=chance.randrange(1, 10**7))
+            if held():
+                add(at, "auditor", "message", method="POST /v2", after=0,
+                    kinds=[chance.choice(["unanswered", "cut", "broken_after"])])  # fmt: skip
+        if held():
+            add(some_time(), "world", "stablecoin", cents=chance.randrange(1, 10**7),
+                asset=chance.choice(["USDC", "USDG", "PYUSD"]))  # fmt: skip
+        if held():
+            add(some_time(), "world", "move", cents=chance.randrange(1, 10**4))
+        if held():  # before a month is closed, or after it
+            at = some_time()
+            add(at, "world", "vanish", which=chance.randrange(1000))
+            add(at + HOUR // 2, "clerk", "sync", full=True)
+            if chance.random() < _SHARE:
+                add(at + HOUR, "clerk", "accept_gone")
+        if held():
+            add(begin, "world", "garble", which=chance.randrange(1000))
+            if chance.random() < _SHARE:
+                add(some_time(), "auditor", "accept_set_aside")
+            if chance.random() < _SHARE:
+                at = some_time()
+                add(at, "world", "garble", which=None)
+                add(at + HOUR // 2, "clerk", "sync", full=True)
+        if held():
+            add(some_time(), "auditor", "reconcile", wrong=chance.random() < _SHARE)
+        if held():
+            at = some_time()
+            add(at, "auditor", "publish")
+            add(at + chance.randrange(4 * HOUR), "auditor", "publish")
+            if chance.random() < _SHARE:
+                add(at, "auditor", "kill", step=chance.choice(("opens", "syncs", "renames")),
+                    after=chance.randrange(12))  # fmt: skip
+        if held():
+            at = some_time()
+            add(at, "auditor", "elsewhere")
+            add(at + chance.randrange(2 * NS), "clerk", "elsewhere")
+            add(at + HOUR, "clerk", "elsewhere")
+            if chance.random() < _SHARE:
+                add(at, chance.choice(["auditor", "clerk"]), "kill",
+                    step="puts", after=chance.randrange(12))  # fmt: skip
+        if held():
+            add(begin + 16 * HOUR + chance.randrange(4 * HOUR), "auditor", "reopen",
+                period="2026-10")  # fmt: skip
+            add(begin + 22 * HOUR, "auditor", "close", period="2026-10")

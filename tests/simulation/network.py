@@ -121,6 +121,8 @@ class Line:
         if kind in ("page_after", BEHIND):
             return self._refusal(chance.choice([400, 403, 404, 405, 409, 413, 451]), {})
         is_list = asked.endswith("/transfers") and request.method == "GET"
+        if desk.garbled and asked.startswith("GET /v2/transfer/transfers"):
+            answer = self._garbled(answer)
         if is_list and self._behind is not None and answer.status == 200:
             found = json.loads(answer.body)
             newest = str(Instant.from_ns(self._behind))
@@ -147,6 +149,16 @@ class Line:
             return answer
         self._desk.misled = True
         return Answer(answer.status, answer.headers, json.dumps(found).encode())
+
+    def _garbled(self, answer: Answer) -> Answer:
+        """With an amount that nobody can read."""
+        found = json.loads(answer.body) if answer.status == 200 else {}
+        for row in found.get("items", [found]):
+            if row.get("id") == self._desk.garbled:
+                row["amount"] = "12,5"
+        return (
+            Answer(answer.status, answer.headers, json.dumps(found).encode()) if found else answer
+        )
 
     def close(self) -> None:
         """There is no connection to close."""

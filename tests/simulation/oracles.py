@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import fundlab as fl
 from fundlab.base.errors import (
@@ -29,8 +30,10 @@ from fundlab.base.errors import (
 from fundlab.payments.identity import WITHDRAWAL, Entry
 from fundlab.payments.journal import Journal
 from fundlab.sync.run import MAX_ROUNDS
-from tests.simulation.environment import NS, Virtual
+from tests.simulation.environment import BEGIN_NS, NS, Virtual
+from tests.simulation.reading import Row, rows_of_folder
 from tests.simulation.schedule import Wrong
+from tests.simulation.sometimes import sometimes
 
 if TYPE_CHECKING:
     from fundlab.evidence.verify import Verification
@@ -45,7 +48,6 @@ _FILES: Final = 32
 _BYTES: Final = 64 << 20
 _CHANGE: Final = re.compile(r"a change of (-?[0-9.]+)")
 COMPARED: Final = ("status", "amount", "fee", "total", "updated_at")
-Row = dict[str, Any]
 
 
 def check(condition: object, what: str) -> None:
@@ -145,7 +147,7 @@ def above_limit(desk: Desk, limit: Decimal | None, intents: Sequence[int]) -> No
 def refusal(desk: Desk, one: Happening, error: FundlabError, met: list[str]) -> None:
     """What the program may say where something fails, after it ``met`` so much."""
     no_matter = isinstance(error, NetworkError | Unavailable) and len(met) <= 1
-    no_matter = no_matter and one.what != "fund"  # which is not sent again by itself
+    no_matter = no_matter and one.what not in ("fund", "quote")  # not sent again by itself
     check(not no_matter, f"{one.what}: one message that went wrong ({met}) stopped it: {error}")
     wrong = isinstance(error, InvalidRequest) and one.what not in ("close", "reopen")
     check(not wrong, f"{one.what}: nobody asked for what cannot be, yet: {error}")
@@ -190,6 +192,10 @@ def journalled(desk: Desk, who: str) -> list[Entry]:
         for path in sorted(desk.journal(who).glob("*.sqlite"))
         for entry in Journal(path).entries()
     ]
+
+
+def in_doubt(desk: Desk, who: str) -> set[str]:
+    return {entry.ref_id for entry in journalled(desk, who) if entry.state == "unknown"}
 
 
 def journals_keep(desk: Desk, *people: str) -> None:
@@ -273,13 +279,25 @@ def open_files(desk: Desk) -> list[str]:
 def synced(desk: Desk, store: fl.Store, before: dict[str, Row], *, full: bool) -> None:
     """After a sync that says it is done: the store has all that the service had ``before`` it."""
     rows = held(store)
+    known = desk.facts.rows
+    has_all(desk, rows, before, full=full)
+    if full and known:
+        late = any(before[id_]["late"] for id_ in rows.keys() & before.keys() - known.keys())
+        sometimes("a full sync found what had come late", late)
+    sometimes("a row was set aside", desk.garbled and desk.garbled not in rows)
+    kept(desk, rows)
+
+
+def has_all(
+    desk: Desk, rows: dict[str, Row], before: dict[str, Row], *, full: bool = False
+) -> None:
+    """``rows`` of a store are at least as new as those that the service had ``before``."""
     for id_, row in before.items():
-        if row["late"] and not full:
+        if (row["late"] and not full) or id_ in desk.vanished or (desk.garbled == id_):
             continue
         check(id_ in rows, f"the sync left out transfer {id_} of {row['created_at']}")
         mine, theirs = rows[id_]["updated_at"], moment(row["updated_at"])
         check(mine >= theirs, f"the sync left transfer {id_} as of {mine}, not {theirs}")
-    kept(desk, rows)
 
 
 def balanced(desk: Desk, store: fl.Store, result: SyncResult, moved: int) -> None:
@@ -292,6 +310,46 @@ def balanced(desk: Desk, store: fl.Store, result: SyncResult, moved: int) -> Non
     left = result.unsettled
     check(not left or moved >= MAX_ROUNDS, f"{left} were left out, and {moved} changes were there")
     verified(desk, store)
+
+
+def quoted(desk: Desk, quote: Any, amount: str) -> None:
+    """A quote is of what was asked for, and its total is that and the fee."""
+    total = Decimal(quote.amount.text) + Decimal(quote.fee.text)
+    check(Decimal(quote.amount.text) == Decimal(amount), f"{quote} was quoted, of {amount}")
+    check(Decimal(quote.total.text) == total, f"{quote} does not add up to {total}")
+
+
+def gone(desk: Desk, ids: Sequence[str]) -> None:
+    """What a store calls gone, the service shows no more."""
+    sometimes("a transfer was listed no more", ids)
+    check(set(ids) <= desk.vanished.keys(), f"{ids} is called gone, and {desk.vanished.keys()} is")
+
+
+def reconciled(
+    desk: Desk, store: fl.Store, found: fl.bank.Reconciliation, lines: Sequence[Row], *, wrong: bool
+) -> None:
+    """A month agrees with its bank where the store has all of it and the bank made no error, and
+    not where the bank made one. What was matched is what the bank says it booked."""
+    ours = {one["bank_ref"]: set(one["transfer_ids"]) for one in lines}
+    check(not any(found.statement["line"].eq("difference") & found.statement["amount"].ne(0)),
+          f"the reconciliation does not add up: {found}")  # fmt: skip
+    whole = {id_ for ids in ours.values() for id_ in ids} <= held(store).keys()
+    if not whole or desk.misled or desk.vanished or desk.was_garbled:
+        return
+    booked = [one for one in lines if one["kind"] == "doubled"] if wrong else []
+    check(found.ok == (not booked), f"{booked} is wrong at the bank, yet: {found}")
+    sometimes("an error of the bank was found", booked)
+    sometimes("a month agreed with its bank statement", not booked and lines)
+
+
+def published(desk: Desk, folder: Path, store: fl.Store) -> None:
+    """Other engines read what the store holds: every row once, and no file beside them."""
+    frames = [pq.read_table(file) for file in sorted(folder.rglob("*.parquet"))]
+    rows = [row for frame in frames for row in frame.select(["id", "status"]).to_pylist()]
+    mine = {id_: row["status"] for id_, row in held(store).items()}
+    check(len(rows) == len({row["id"] for row in rows}), "a row was published twice")
+    wrong = dict({row["id"]: row["status"] for row in rows}.items() ^ mine.items())
+    check(not wrong, f"published otherwise than the store has it: {wrong}")
 
 
 def pinned(store: fl.Store, pin: str) -> dict[str, Row]:
@@ -317,6 +375,8 @@ def verified(desk: Desk, store: fl.Store, *, all_known: bool = False) -> Verific
     late = any(row["late"] for row in at_the_service(desk).values())
     if desk.misled or (late and not all_known):
         return found
+    if (desk.vanished or desk.was_garbled) and not all_known:
+        return found  # what is gone or set aside is a problem, and what lacks it
     where = planted_balance(desk) if desk.planted else "nowhere"
     others = [str(one) for one in found.problems if not one.where.startswith(where)]
     check(not others, f"{others} is wrong, of {found}")
@@ -347,6 +407,7 @@ def closings_tie(desk: Desk, store: fl.Store) -> None:
     """What a period was closed with is what the service's books say of it now, or it is reported
     as moved."""
     moved = set(store.restatements()["period"])
+    sometimes("a closed month has moved", moved)
     closed = {}
     for record in store.records():
         if record.kind == "close":
@@ -367,7 +428,7 @@ def closings_tie(desk: Desk, store: fl.Store) -> None:
 def completed(desk: Desk, before: str) -> dict[tuple[str, str], Decimal]:
     """By profile and asset, what all transfers come to that the service completed ``before``."""
     found: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-    for row in at_the_service(desk).values():
+    for row in [*at_the_service(desk).values(), *desk.vanished.values()]:
         if row["status"] == "COMPLETED" and row["updated_at"] < before:
             asset = row.get("balance_asset") or row["asset"]
             sign = 1 if row["direction"] == "CREDIT" else -1
@@ -452,11 +513,17 @@ def at_the_end(desk: Desk) -> None:
     # The store is what the service has, once the last payment is through.
     Virtual.now_ns += 3600 * NS
     store = desk.store()
+    desk.garbled = None
     with desk.client("clerk") as client:
+        store.sync(client, full=True, progress=False)
+        desk.people["clerk"].accept_gone(client)
         store.sync(client, full=True, progress=False)
         fl.Store(store.path).sync(client, progress=False)
     mine, theirs = held(store), at_the_service(desk)
-    check(mine.keys() == theirs.keys(), f"not the same transfers: {mine.keys() ^ theirs.keys()}")
+    known = mine.keys() - desk.vanished.keys()
+    check(known == theirs.keys(), f"not the same transfers: {known ^ theirs.keys()}")
+    read = as_read(store)
+    check(read == mine, f"read otherwise than the files have it: {_others(read, mine)}")
     for id_, row in theirs.items():
         wanted = (
             row["status"],
@@ -504,6 +571,26 @@ def at_the_end(desk: Desk) -> None:
         off = {key for key in closing.keys() | books if closing.get(key, 0) != books[key]}
         check(not off, f"the report closes {off} with what is not in the service's books")
 
+    moved_assets = {
+        row["asset"] for row in theirs.values() if moment(row["created_at"]) >= BEGIN_NS
+    }  # fmt: skip
+    sometimes("more than one asset moved", len(moved_assets) > 1)
+    moves_of = [row for row in theirs.values() if moment(row["created_at"]) >= BEGIN_NS
+                and row["type"].startswith("INTERNAL")]  # fmt: skip
+    sometimes("an internal transfer moved money between two profiles", moves_of)
+    aside = store.set_aside()
+    sometimes(
+        "a row that was set aside was read later", len(aside) and (aside["state"] == "read").any()
+    )
+    if desk.bucket.store:
+        with desk.client("auditor") as client:
+            desk.elsewhere("auditor").sync(client, full=True, progress=False)
+        rows_there = desk.bucket.rows("books/funds", COMPARED)
+        off = _others(
+            {i: r for i, r in rows_there.items() if i in theirs}, {i: mine[i] for i in theirs}
+        )
+        check(not off, f"the store in the bucket has {off} otherwise than the one here")
+
     # Nothing of a secret anywhere, nor a whole account number where people look.
     said_all = "\n".join([*desk.trace, *desk.said])
     for body in bodies:
@@ -526,21 +613,27 @@ def at_the_end(desk: Desk) -> None:
 
 
 def held(store: fl.Store, pin: str | None = None) -> dict[str, Row]:
-    """The store's transfers by their ids, read as an analyst does."""
+    """The store's transfers by their ids, as its files have them; those of a ``pin``, as an analyst
+    reads them."""
+    if pin is None:
+        assert isinstance(store.path, Path)
+        return rows_of_folder(store.path, COMPARED)
+    return as_read(store, pin)
+
+
+def as_read(store: fl.Store, pin: str | None = None) -> dict[str, Row]:
+    """As an analyst reads them."""
     frame = store.read("transfers", columns=["id", *COMPARED], pin=pin)
     moments = frame["updated_at"].astype("int64")
+    columns = (frame[name] if name != "updated_at" else moments for name in COMPARED)
     return {
         id_: dict(zip(COMPARED, values, strict=True))
-        for id_, *values in zip(
-            frame["id"],
-            frame["status"],
-            frame["amount"],
-            frame["fee"],
-            frame["total"],
-            moments,
-            strict=True,
-        )
+        for id_, *values in zip(frame["id"], *columns, strict=True)
     }
+
+
+def _others(some: dict[str, Row], others: dict[str, Row]) -> list[str]:
+    return sorted(id_ for id_ in some.keys() | others if some.get(id_) != others.get(id_))
 
 
 def moment(text: str) -> int:

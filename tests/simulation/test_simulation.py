@@ -11,9 +11,12 @@ from typing import Final
 
 import pytest
 
+import fundlab as fl
 from tests.simulation.bugs import BUGS
 from tests.simulation.happenings import Happening, drawn
+from tests.simulation.reading import rows_of_folder
 from tests.simulation.shrink import shrunk
+from tests.simulation.sometimes import REACHED, STATES, never, sometimes
 
 ROOT = Path(__file__).parents[2]
 FAILED_ONCE: tuple[int, ...] = (21, 32, 212, 1160, 41002)
@@ -55,6 +58,39 @@ def test_shrinking_leaves_what_is_needed() -> None:
     assert [one.number for one in shrunk(happenings, fails)] == [2, 5]
 
 
+def test_each_rare_state_stands_at_one_place_or_more() -> None:
+    source = "".join(
+        path.read_text("utf-8") for path in Path(__file__).parent.glob("*.py")
+        if path.name not in ("sometimes.py", Path(__file__).name)
+    )  # fmt: skip
+    assert {*re.findall(r'sometimes\(\s*"([^"]+)"', source)} == {*STATES}
+
+
+def test_what_no_seed_has_reached_is_named() -> None:
+    first, second = STATES[:2]
+    try:
+        sometimes(first, condition=[])
+        assert never() == [*STATES]
+        sometimes(first)
+        assert never() == [*STATES[1:]]
+        with pytest.raises(KeyError):
+            sometimes(f"not {second}")
+    finally:
+        REACHED.clear()
+
+
+def test_the_files_alone_give_what_the_store_reads() -> None:
+    columns = ("status", "total", "updated_at")
+    files = rows_of_folder(ROOT / "data" / "sample", columns)
+    frame = fl.sample().read("transfers", columns=["id", *columns])
+    frame["updated_at"] = frame["updated_at"].astype("int64")
+    assert len(files) > 100
+    assert files == {
+        id_: dict(zip(columns, values, strict=True))
+        for id_, *values in frame.itertuples(index=False)
+    }
+
+
 @pytest.mark.thorough
 def test_the_same_seed_makes_the_same_trace(tmp_path: Path) -> None:
     """Byte for byte: after other seeds in its process, and in another process, order of hashing,
@@ -91,6 +127,19 @@ def test_nearly_every_planted_fault_is_found() -> None:
     seeds = os.environ.get("SIMULATION_SEEDS", "200")
     found = simulated("--bugs", "--seeds", seeds)
     assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.campaign
+def test_every_rare_state_is_reached() -> None:
+    found = simulated("--seed", str(FRESH), "--seeds", "200", "--states")
+    assert found.returncode == 0, found.stdout[-5000:]
+
+
+@pytest.mark.campaign
+def test_four_in_five_generated_faults_are_found() -> None:
+    drawn_by = str(FRESH // 100_000)
+    found = simulated("--bugs", "--mutants", drawn_by, "--count", "50", "--seeds", "30")
+    assert found.returncode == 0, found.stdout[-5000:]
 
 
 @pytest.mark.campaign
