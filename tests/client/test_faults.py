@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import pickle
 import socket
 import ssl
@@ -22,7 +23,7 @@ from fundlab.base import errors
 from fundlab.client.client import Client
 from fundlab.client.connections import Http
 from fundlab.client.http import Answer, Failure, Outgoing
-from fundlab.client.transport import Environment
+from fundlab.client.transport import Environment, Grant, read_grant
 from fundlab.sync.loaders import load_transfers
 
 TRANSFER = {"id": "t-1", "amount": "1.00"}
@@ -653,3 +654,21 @@ def test_a_page_of_very_many_values_is_refused_before_it_is_parsed(
         assert tracemalloc.get_traced_memory()[1] < 40 * 2**20  # parsed, 200 to 2,000 MiB
     finally:
         tracemalloc.stop()
+
+
+def test_a_grant_is_taken_up_to_its_bounds() -> None:
+    def read(**given: Any) -> Grant | str:
+        body = json.dumps({"access_token": "t"} | given).encode()
+        return read_grant(Answer(200, {}, body), frozenset(), 100.0)
+
+    def until(**given: Any) -> float | str:
+        found = read(**given)
+        return found if isinstance(found, str) else found.expires_at
+
+    assert until(access_token="t" * 16_384) == 400, "300 s where no lifetime is stated"
+    assert read(access_token="t" * 16_385) == "with an access_token that no header can carry"
+    assert until(expires_in=1) == 101
+    assert until(expires_in="600") == 700
+    assert until(expires_in=10**9) == 100 + 24 * 3600, "a day at most"
+    for wrong in (0, -1, 10**9 + 1, True, None, "1e3", "6000000000", float("nan")):
+        assert "expires_in" in str(until(expires_in=wrong)), wrong

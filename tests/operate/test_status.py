@@ -145,6 +145,19 @@ def test_problems_are_open_until_a_verification_finds_none(store: fl.Store, cloc
     assert status(store, now=NOW).ok
 
 
+def test_a_run_that_cannot_be_noted_is_done_and_says_so(
+    store: fl.Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = store.runs()
+    (store.path / "runs" / "report.json").unlink(missing_ok=True)
+    (store.path / "runs" / "report.json").mkdir()
+    store.note_run("report", {"problems": 0})
+    (said,) = caplog.messages
+    assert said.startswith("this report is not noted for 'fundlab status': ")
+    (store.path / "runs" / "report.json").rmdir()
+    assert {run: noted for run, noted in before.items() if run != "report"} == store.runs()
+
+
 def test_a_disk_that_is_full_is_told(store: fl.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10_000))
     found = status(store, now=NOW)
