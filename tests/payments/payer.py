@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import multiprocessing
 import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pandas as pd
 
 import fundlab as fl
-from fundlab import cli
 from fundlab.base.errors import CallError
-from fundlab.client import transport
 from fundlab.client.client import Client
 from fundlab.client.transport import Environment
 from fundlab.sandbox.serve import Sandbox
@@ -31,18 +24,13 @@ _PROCESSES.set_forkserver_preload(["pytest", "fundlab.payments.actions", "fundla
 
 @dataclass(frozen=True)
 class Orders:
-    """What to pay with which credential; ``twice`` is how often a request is delivered twice.
-
-    ``by`` is ``notebook``, ``command`` (``fundlab withdraw``, once a payment) or ``batch``.
-    """
+    """What to pay with which credential, one by one or as a ``batch``."""
 
     connection: Mapping[str, str]
     store: Path
     journal: Path
     payments: Sequence[Mapping[str, str]]
-    twice: float = 0.0
-    by: str = "notebook"
-    seed: int = 0
+    batch: bool = False
 
     def client(self) -> Client:
         settings = fl.connect(**self.connection, store=self.store, journal=self.journal).settings
@@ -57,56 +45,17 @@ def orders(sandbox: Sandbox, store: Path, payments: Sequence[Mapping[str, str]])
 
 def pay(wanted: Orders, said: list[str]) -> int:
     """Pay everything; how many payments could not be finished."""
-    if wanted.twice:
-        _deliver_twice(wanted.twice, Random(wanted.seed))
-    if wanted.by == "batch":
-        payments = pd.DataFrame(wanted.payments)
-        fl.plan_withdrawals(wanted.client(), payments, say=said.append).submit()
+    client, failed = wanted.client(), 0
+    if wanted.batch:
+        fl.plan_withdrawals(client, pd.DataFrame(wanted.payments), say=said.append).submit()
         return 0
-    paid = _by_commands if wanted.by == "command" else _in_a_notebook
-    return list(paid(wanted, said)).count(False)
-
-
-def _in_a_notebook(wanted: Orders, said: list[str]) -> Iterator[bool]:
-    client = wanted.client()
     for payment in wanted.payments:
         try:
             plan = fl.plan_withdrawal(client, say=said.append, **payment)
             plan.submit(confirm=plan.code)
         except CallError:
-            yield False
-        else:
-            yield True
-
-
-def _by_commands(wanted: Orders, said: list[str]) -> Iterator[bool]:
-    transport.pause_before = lambda *_: 0.0
-    os.environ |= {f"FUNDLAB_{name.upper()}": value for name, value in wanted.connection.items()}
-    os.environ["FUNDLAB_JOURNAL"] = str(wanted.journal)
-    for payment in wanted.payments:
-        sys.argv = [
-            "fundlab", "withdraw", "--profile", payment["profile_id"], "--amount",
-            payment["amount"], "--fiat-account", payment["fiat_account_id"], "--yes", "--json",
-            "--store", str(wanted.store),
-        ]  # fmt: skip
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-            try:
-                cli.main()
-            except SystemExit as ending:
-                yield not ending.code
-        said.append(out.getvalue())
-
-
-def _deliver_twice(share: float, chance: Random) -> None:
-    once = Client.create_fiat_withdrawal
-
-    def sometimes_twice(client: Client, **given: Any) -> Any:
-        if chance.random() < share:
-            once(client, **given)
-        return once(client, **given)
-
-    Client.create_fiat_withdrawal = sometimes_twice  # type: ignore[method-assign]
+            failed += 1
+    return failed
 
 
 def _main(wanted: Orders, channel: Connection) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -128,17 +127,3 @@ def test_killed_and_run_again(bench: Any) -> None:
     notebook.kill(0.1)
     assert "submitted " in notebook.run()[0]
     notebook.check()
-
-
-@pytest.mark.campaign
-def test_killed_at_random_instants_in_a_hundred_kernels(
-    new_bench: Any, seed: int, figure: Any
-) -> None:
-    chance, killed = Random(seed), 0
-    for _ in range(100):
-        notebook = Notebook(new_bench(), "103.00")
-        killed += notebook.kill(chance.uniform(0.0, 0.4))
-        assert "submitted " in notebook.run()[0]
-        notebook.check()
-    figure(f"nobody is paid twice: 100 kernels, {killed} killed at work: 100 transfers, all said")
-    assert killed >= 50
