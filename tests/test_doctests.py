@@ -10,6 +10,7 @@ import doctest
 import importlib.util
 import pkgutil
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,16 @@ def sandbox() -> Iterator[Sandbox]:
         yield sandbox
 
 
+@pytest.fixture(scope="module")
+def synced(sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of all that the sandbox has at its beginning, for each example to copy."""
+    sandbox.control.reset()
+    store = fl.Store(tmp_path_factory.mktemp("synced") / "store")
+    with sandbox.connect(store=store.path) as client:
+        store.sync(client, progress=False)
+    return store.path
+
+
 @pytest.fixture
 def names(sandbox: Sandbox, tmp_path: Path) -> Iterator[Any]:
     """What the examples know: always the same, whichever ran before."""
@@ -91,9 +102,11 @@ def test_every_public_name_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("test", EXAMPLES, ids=lambda test: test.name)
-def test_the_example_shows_what_happens(test: doctest.DocTest, names: dict[str, Any]) -> None:
+def test_the_example_shows_what_happens(
+    test: doctest.DocTest, synced: Path, names: dict[str, Any]
+) -> None:
     if any(re.search(r"\bstore\b", step.source) for step in test.examples):
-        names["store"].sync(names["client"], progress=False)
+        shutil.copytree(synced, names["store"].path)
     test.globs = {} if test.name in MODULES else {**test.globs, **names}
     report: list[str] = []
     runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)  # also under pytest -v

@@ -59,21 +59,32 @@ def sources(tree: ast.AST) -> Iterator[Path]:
             yield from (place.with_suffix(".py"), place / "__init__.py")
 
 
+@cache
+def typed(path: Path) -> list[tuple[str, bool, bool]]:
+    """Of each attribute and function of a module: its name, whether it is money, which it is."""
+    found = []
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ClassDef):
+            found += [
+                (entry.target.id, is_money(entry.annotation), False)
+                for entry in node.body
+                if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name)
+            ]
+        elif isinstance(node, ast.FunctionDef):
+            found.append((node.name, is_money(node.returns), True))
+    return found
+
+
 def members(path: Path) -> tuple[set[str], set[str]]:
     """Names of attributes and of functions that are or give money, in all classes and functions
     of their name that a module has or imports from; from nowhere else it can get them."""
     attributes: dict[str, list[bool]] = {}
     functions: dict[str, list[bool]] = {}
     for one in {path, *sources(tree(path))} & {*MODULES}:
-        for node in ast.walk(tree(one)):
-            if isinstance(node, ast.ClassDef):
-                for entry in node.body:
-                    if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name):
-                        kinds = attributes.setdefault(entry.target.id, [])
-                        kinds.append(is_money(entry.annotation))
-            elif isinstance(node, ast.FunctionDef):
-                for kinds_of in (attributes, functions):
-                    kinds_of.setdefault(node.name, []).append(is_money(node.returns))
+        for name, money, is_function in typed(one):
+            attributes.setdefault(name, []).append(money)
+            if is_function:
+                functions.setdefault(name, []).append(money)
     found, given = ({n for n, v in names.items() if all(v)} for names in (attributes, functions))
     return found, given
 
