@@ -625,6 +625,7 @@ def test_cookies_are_not_kept(server: scripted.Scripted, client: Client) -> None
     assert "cookie" not in server.received[1].headers
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("limit", "mib", "enough"),
     [(1, 8, 7), (100, 8, 7), (1000, 63, 61)],  # 64 KiB a row

@@ -292,6 +292,7 @@ def test_amounts_of_an_entry_have_as_many_decimals_each(tmp_path: Path) -> None:
     assert not accepts("beancount", path)
 
 
+@pytest.mark.seconds
 def test_the_command_takes_the_format_from_the_suffix_or_prints(
     tmp_path: Path, fundlab: Any
 ) -> None:

@@ -326,6 +326,7 @@ def test_annotations_are_kept_and_need_something_to_say(tmp_path: Path) -> None:
     assert found["at"].is_monotonic_increasing
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("wrong", [5, b"Ana", "half \ud800"])
 def test_what_no_table_could_hold_is_never_recorded(tmp_path: Path, wrong: Any) -> None:
     month = months.made(tmp_path / "store", 7)

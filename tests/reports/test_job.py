@@ -141,6 +141,7 @@ def test_flows_fees_and_recipients_are_of_the_period(
     )
 
 
+@pytest.mark.seconds
 def test_no_account_number_or_address_is_whole(october: tuple[Any, Path], good: fl.Store) -> None:
     _, out = october
     text = "".join(path.read_text(encoding="utf-8") for path in out.iterdir()

@@ -38,6 +38,7 @@ def caller(sandbox: Sandbox, client_id: str, client_secret: str, **key: Any) -> 
 # ---------------------------------------------------------------------------- around a command
 
 
+@pytest.mark.seconds
 def test_a_command_finds_the_sandbox_and_its_status_is_passed_on() -> None:
     script = (
         "import fundlab as fl, os, sys\n"

@@ -51,13 +51,13 @@ def daily(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.seconds
 class TestDailySyncs:
     @pytest.mark.thorough
     @pytest.mark.parametrize("table", ["transfers", "events", "balances"])
     def test_leave_few_files_to_read(self, daily: dict[str, Any], table: str) -> None:
         assert len(daily["store"].snapshot(table).files) <= FEW
 
-    @pytest.mark.seconds
     def test_say_what_was_merged(self, daily: dict[str, Any]) -> None:
         merged = [result for result in daily["results"] if result.compacted]
         assert len(merged) == 9

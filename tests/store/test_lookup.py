@@ -37,6 +37,7 @@ def flipped(text: bytes, bits: tuple[int, ...]) -> bytes:
     )
 
 
+@pytest.mark.seconds
 def test_no_pair_has_one_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bit of one word is taken back by those of the next, wherever a hash carries it."""
     texts = [b"id%05d-" % n + b"p-%06d" % n for n in range(20)]

@@ -83,6 +83,7 @@ def test_a_scan_gives_the_rows_of_read(
         assert found.equals(store.read("transfers", **state)), state
 
 
+@pytest.mark.seconds
 def test_many_parts_are_opened_as_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not one branch of the query a part: binding and planning those took most of the time."""
     monkeypatch.setattr(compaction, "pays", lambda snapshot: False)
