@@ -394,7 +394,7 @@ def test_what_cannot_be_reported_says_so(good: fl.Store, tmp_path: Path) -> None
     with pytest.raises(StoreError, match="there is no store at"):
         fl.report(fl.Store(tmp_path))
     (tmp_path / "transfers").mkdir()
-    with pytest.raises(StoreError, match=r"there is no store at .* make one there with 'fundlab"):
+    with pytest.raises(StoreError, match=r"there is no store at .* make one there: 'fundlab"):
         fl.report(fl.Store(tmp_path))
     assert file_name("2026-10-01 to ../x") == "report-2026-10-01_to_x"
 
