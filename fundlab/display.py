@@ -331,12 +331,12 @@ _TABLE_STYLE: Final = (
 .fl-table { font-size: 13px; }
 .fl-table table { table-layout: auto; border-collapse: collapse; }
 .fl-table th, .fl-table td { padding: 4px 12px !important; text-align: left !important;
-  border-bottom: 1px solid var(--line); white-space: nowrap; background: none !important;
+  border-bottom: 1px solid var(--line); white-space: pre; background: none !important;
   color: var(--ink); }
 .fl-table th { color: var(--soft); font-weight: 500; }
 .fl-table th.fl-number, .fl-table td.fl-number { text-align: right !important;
   font-variant-numeric: tabular-nums; }
-.fl-table .fl-long { white-space: normal; min-width: 15em; }
+.fl-table .fl-long { white-space: pre-wrap; min-width: 15em; }
 .fl-table td[title] { cursor: help; text-decoration: underline 1px dotted var(--line);
   text-underline-offset: 3px; }
 .fl-table p { color: var(--soft); margin: 6px 12px; position: sticky; left: 12px; }

@@ -49,7 +49,7 @@ _FROM_LEDGER: Final = {
     "in_other_assets": "Paid in, credited in another asset",
     "service_fees": "Fees, which never left the bank",
     "beside_bank": "Moved without the bank",
-    "opened": "Opening balance at the bank, of no transfer",
+    "opened": "Opening at the bank, of no transfer",
 }
 """What leads from the service's ledger to the balance of what passed through the bank."""
 _MOST_SHOWN: Final = 20
@@ -174,14 +174,14 @@ class Reconciliation(Shown):
     def card(self) -> Card:
         """The statement, what is unexplained and how to accept it."""
         lines = [
-            (Cell(line["label"] if line["line"] in _TOTALS else f"\u2003{line['label']}"),
-             Cell("" if pd.isna(line["items"]) else str(line["items"])),
+            (Cell("  " * (line["line"] not in _TOTALS) + line["label"]
+                  + ("" if pd.isna(line["items"]) else f" ({line['items']:,})")),
              Cell("unknown" if pd.isna(line["amount"]) else money_text(line["amount"])))
             for line in _records(self.statement)
             if line["line"] in _TOTALS
             or line["items" if line["line"] in CATEGORIES else "amount"]
         ]  # fmt: skip
-        tables = [Table((("", "text"), ("items", "number"), (self.asset, "number")), tuple(lines))]
+        tables = [Table((("", "long"), (self.asset, "number")), tuple(lines))]
         left = [
             (Cell(row["item_id"]), Cell(str(_day(row["on"]))), Cell(money_text(row["amount"])),
              Cell(str(row["age"])), Cell(f"{CATEGORIES[row['category']].lower()}: {row['why']}"))

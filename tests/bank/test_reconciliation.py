@@ -506,6 +506,7 @@ def test_a_store_leads_from_the_ledger_to_what_passed_through_the_bank() -> None
     assert amounts["in_other_assets"] == D("1419295.38")
     for text in (found.text, found.card()._repr_html_()):
         assert "36,097,293.31" in text
+        assert "  Deposits in transit (2)" in text  # set in below what it corrects
         assert "is of those that pass through the bank" in text
     # The ledger leads to it at the service's account alone, and where every transfer is known.
     with pytest.warns(OtherSideWarning):

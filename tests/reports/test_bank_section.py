@@ -91,9 +91,9 @@ def test_page_sheets_json_and_text_say_the_same(
     figures = [text.split() for text in found.text.split("\n\n")[0].split("\n")]
     for row in body["statement"]:
         amount = "unknown" if row["amount"] is None else f"{D(row['amount']):,.2f}"
-        label, items = row["label"].split(), [str(row["items"])] * (row["items"] is not None)
+        label, items = row["label"].split(), [f"({row['items']})"] * (row["items"] is not None)
         lines = [words for words in figures if words[: len(label)] == label]
-        if items == ["0"]:  # a kind without items is not in the figures
+        if items == ["(0)"]:  # a kind without items is not in the figures
             assert (amount, lines) == ("0.00", [])
         else:
             assert lines == [[*label, *items, amount]]
