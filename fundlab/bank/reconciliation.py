@@ -49,7 +49,7 @@ _FROM_LEDGER: Final = {
     "in_other_assets": "Paid in, credited in another asset",
     "service_fees": "Fees, which never left the bank",
     "beside_bank": "Moved without the bank",
-    "opened": "Opening at the bank, of no transfer",
+    "opened": "Opening at the bank less transfers before",
 }
 """What leads from the service's ledger to the balance of what passed through the bank."""
 _MOST_SHOWN: Final = 20
@@ -71,8 +71,8 @@ class Reconciliation(Shown):
     ``service_errors``), ``adjusted_service``, ``difference``. Of a store that has every transfer,
     and the service's account, ``per_service`` follows from the ``ledger`` of all profiles:
     ``in_other_assets`` (paid in, credited in another asset), ``service_fees`` (which never left the
-    bank), ``beside_bank`` (of this asset, and no transfer of a bank), ``opened`` (the rest: in the
-    opening balance, and of no transfer).
+    bank), ``beside_bank`` (of this asset, and no transfer of a bank), ``opened`` (what the opening
+    balance is more than the transfers before it).
     ``proof``: the same lines with ``opening``, ``receipts``, ``disbursements``, ``closing``; in
     each the first two less the third are the fourth.
     ``items``: what the corrections consist of: ``side``, ``item_id``, ``asset``, ``amount``, ``on``
