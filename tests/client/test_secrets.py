@@ -24,6 +24,8 @@ from test_operations import SENT
 
 from fundlab.base import errors
 from fundlab.client.client import Client, connect
+from fundlab.client.http import Answer, without
+from fundlab.settings.secret import Secret
 from fundlab.settings.settings import Settings, checked_url
 
 SECRET, TOKEN = "canary-5f0c2d", scripted.TOKEN
@@ -212,6 +214,16 @@ def escaped_in_capitals(members: dict[str, str]) -> bytes:
 
     pairs = (f'"{escaped(name)}": "{escaped(text)}"' for name, text in members.items())
     return f"{{{', '.join(pairs)}}}".encode()
+
+
+def test_an_echo_in_escapes_is_masked_in_a_resource_and_nothing_else_is_written_anew() -> None:
+    secret = Secret("a-secret-of-the-client-0123456789")
+    escaped = "".join(f"\\u{ord(char):04x}" for char in secret.reveal())
+    found = without(Answer(200, {}, f'{{"id":"t","memo":"{escaped}"}}'.encode()), secret)
+    assert json.loads(found.body)["id"] == "t"
+    assert secret.reveal() not in json.loads(found.body)["memo"]
+    for body in (b'{ "id" : "t" }', b'{ "memo" : "a\\u0062c" }'):
+        assert without(Answer(200, {}, body), secret).body == body
 
 
 ODD_SECRETS = ['CANARY"sec\\ret', "CANARYé", "CANARY+ %/&?", "CANARY-ключ"]

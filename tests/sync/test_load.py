@@ -114,6 +114,14 @@ class TestPaging:
             load_transfers(FakeService(records))
 
 
+def test_what_becomes_of_invalid_rows_is_one_of_two() -> None:
+    service = FakeService([transfer(1)])
+    with pytest.raises(InvalidRequest, match="invalid='drop': give 'stop' or 'set_aside'"):
+        load_transfers(service, invalid="drop")  # type: ignore[arg-type]
+    assert not service.calls, "nothing was asked"
+    assert len(load_transfers(service, invalid="set_aside")) == 1
+
+
 class TestWindows:
     records = tuple(transfer(n) for n in range(10))
 
