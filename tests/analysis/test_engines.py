@@ -274,3 +274,17 @@ def test_what_only_looks_like_a_store_is_taken_for_a_frame() -> None:
     rows = [transfer("a", amount=Decimal("1.5")), transfer("b", amount=Decimal("2"))]
     found = balances.running(Scanned(decimal_typed(rows)))
     assert records(found) == records(balances.running(arrow(rows)))
+
+
+def test_an_amount_has_twenty_integer_digits_at_most() -> None:
+    def taken(amount: Decimal) -> Any:
+        rows = arrow([transfer("a")])
+        wide = pa.array([amount], pa.decimal128(38, 10))
+        return balances.running(rows.set_column(rows.column_names.index("total"), "total", wide))
+
+    least = Decimal((0, (1,), 20))
+    for sign in (1, -1):
+        with pytest.raises(AnalysisError, match="has more than 20 integer digits"):
+            taken(sign * least)
+    (row,) = records(taken(least - Decimal("1E-10")))
+    assert row["balance"] == least - Decimal("1E-10")

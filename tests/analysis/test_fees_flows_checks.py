@@ -205,7 +205,7 @@ def test_summary_by_any_text_column(by: str, kind: str) -> None:
         ("XX", "^freq='XX' is not a valid pandas offset alias; give one such as 'D', 'W' or 'MS'$"),
         ("7h", "freq='7h' does not divide a day evenly"),
         ("1ns", "freq='1ns' is below a microsecond; choose a longer one"),
-        ("us", "choose a longer one"),
+        ("us", r"^freq='us' makes \d+ periods; choose a longer one"),
         ("-1D", "freq='-1D' runs backwards"),
         ("-1h", "freq='-1h' runs backwards"),
         ("0h", "freq='0h' has no length"),

@@ -18,6 +18,8 @@ import pytest
 from fake_service import FakeService, moment, transfer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transfer_examples import arrow
+from transfer_examples import transfer as example
 
 import fundlab as fl
 from fundlab import Store
@@ -322,3 +324,27 @@ def test_each_expression_says_what_its_plain_twin_says(rows: list[Row]) -> None:
             expected = meaning.direction_of_type(row["type"])
             against = any(said[way] for way in Direction)
             assert against is (expected is not None and expected != direction)
+
+
+def test_a_half_that_failed_contradicts_only_one_that_completed_alone() -> None:
+    def told(debit: str | None, credit: str | None) -> bool:
+        sides = (("DEBIT", debit), ("CREDIT", credit))
+        rows = [
+            example(side, direction=side, type=f"INTERNAL_TRANSFER_{side}", status=status,
+                    group_id="g")
+            for side, status in sides if status is not None
+        ]  # fmt: skip
+        found = fl.checks.invariants(arrow(rows))
+        return "halves" in found["rule"].to_pylist()
+
+    assert told("COMPLETED", "FAILED")
+    assert told("FAILED", "COMPLETED")
+    for debit, credit in (
+        ("COMPLETED", "COMPLETED"),
+        ("FAILED", "FAILED"),
+        ("PENDING", "FAILED"),
+        ("COMPLETED", None),
+        (None, "COMPLETED"),
+        (None, "FAILED"),
+    ):
+        assert not told(debit, credit), (debit, credit)
