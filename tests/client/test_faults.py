@@ -23,6 +23,7 @@ from fundlab.base import errors
 from fundlab.client.client import Client
 from fundlab.client.connections import Http
 from fundlab.client.http import Answer, Failure, Outgoing
+from fundlab.client.problems import one_line
 from fundlab.client.transport import Environment, Grant, read_grant
 from fundlab.sync.loaders import load_transfers
 
@@ -673,3 +674,10 @@ def test_a_grant_is_taken_up_to_its_bounds() -> None:
     assert until(expires_in=10**9) == 100 + 24 * 3600, "a day at most"
     for wrong in (0, -1, 10**9 + 1, True, None, "1e3", "6000000000", float("nan")):
         assert "expires_in" in str(until(expires_in=wrong)), wrong
+
+
+def test_a_text_of_the_service_is_shown_in_one_line_of_500_characters_at_most() -> None:
+    assert one_line("a" * 500) == "a" * 500
+    assert one_line(f"{'a' * 500}b") == "a" * 500
+    assert one_line("two\n lines\x1b[0m") == "two lines\N{REPLACEMENT CHARACTER}[0m"
+    assert one_line("") is one_line(None) is one_line({"detail": "x"}) is None

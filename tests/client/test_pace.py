@@ -314,3 +314,13 @@ def test_standard_error_gets_one_line_where_no_logging_is_set_up(server: scripte
     assert run.stdout == ""
     (line,) = run.stderr.splitlines()
     assert line.startswith("get_transfer: the service takes no more requests now (429); waiting 0.")
+
+
+def test_a_trouble_is_news_again_after_more_than_a_minute_without_it() -> None:
+    now = [1000.0]
+    pace = Pace(None, lambda: now[0])
+    assert pace.is_news("refusals")
+    assert pace.is_news("failures"), "of each kind for itself"
+    for later, news in ((60.0, False), (60.0, False), (60.5, True), (0.0, False)):
+        now[0] += later
+        assert pace.is_news("refusals") is news

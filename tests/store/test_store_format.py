@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -17,6 +18,7 @@ import fundlab as fl
 from fundlab import Store
 from fundlab.sandbox import serve
 from fundlab.store import compaction
+from fundlab.store.snapshot import Snapshot
 from fundlab.tables import TABLES
 
 PAGE = Path(__file__).parents[2] / "notebooks" / "store-format.md"
@@ -184,3 +186,21 @@ def test_a_flipped_bit_is_found_and_nothing_else(store: Store) -> None:
     path.write_bytes(data)
     assert names["is_as_written"](path)
     assert names["newest_is_as_written"]()
+
+
+def test_row_groups_are_read_up_to_both_bounds_of_a_filter() -> None:
+    groups = ((10, 1, 5), (10, 5, 9), (10, None, None), (10, 20, 30))
+    part = SimpleNamespace(live_groups=3, header=SimpleNamespace(row_groups=groups))
+
+    def read(first: int | None = None, end: int | None = None, base: bool = False) -> list[int]:
+        within: Any = SimpleNamespace(inside_base=base)
+        return Snapshot.numbers(within, part, first, end)  # type: ignore[arg-type]
+
+    assert read() == [0, 1, 2]
+    assert read(base=True) == [0, 1, 2, 3]
+    assert read(first=5) == [0, 1], "its last row may be of that moment"
+    assert read(first=6) == [1]
+    assert read(end=5) == [0], "the end is not included"
+    assert read(end=6) == [0, 1]
+    assert read(first=9, end=20, base=True) == [1]
+    assert read(first=9, end=21, base=True) == [1, 3]
