@@ -204,3 +204,16 @@ def test_row_groups_are_read_up_to_both_bounds_of_a_filter() -> None:
     assert read(end=6) == [0, 1]
     assert read(first=9, end=20, base=True) == [1]
     assert read(first=9, end=21, base=True) == [1, 3]
+
+
+def test_of_rows_that_come_twice_in_one_pass_the_newest_version_of_each_is_kept(
+    tmp_path: Path,
+) -> None:
+    rows = [transfer(n, status="PENDING", updated_at=minute(n)) for n in range(1, 7)]
+    rows += [transfer(n, updated_at=minute(100 + n)) for n in (2, 3, 5)]  # they changed meanwhile
+    store = Store(tmp_path / "books")
+    store.sync(FakeService(rows), tables=["transfers"], full=True)  # type: ignore[arg-type]
+    found = store.read("transfers", columns=["id", "status"])
+    assert found["id"].tolist() == [f"t-{n:06d}" for n in range(1, 7)]
+    completed = found[found["status"] == "COMPLETED"]["id"].tolist()
+    assert completed == ["t-000002", "t-000003", "t-000005"]
