@@ -259,7 +259,7 @@ def _unpriced(
     if not len(rows):
         return ""
     said = [
-        f"{asset} ({'none' if newest is None else f'the newest is {_days(newest)} old'})"
+        f"{asset} ({'none found' if newest is None else f'the newest is {_days(newest)} old'})"
         for asset, newest in zip(*(found.column(n).to_pylist() for n in found.column_names),
                                  strict=True)
     ]  # fmt: skip

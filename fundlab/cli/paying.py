@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from fundlab.base import terminal
 from fundlab.base.errors import ActionRefused, number_of, printable
 from fundlab.base.terminal import BREAKS, FAILED, answer, say
+from fundlab.base.values import money_text
 from fundlab.cli.options import Json, StorePath, existing_store, id_of_profile
 
 if TYPE_CHECKING:
@@ -155,8 +157,9 @@ def answer_with_rows(rows: pd.DataFrame, as_json: bool, nothing: str) -> None:
     found, lines = plain.to_dict("records"), []
     for row in found:
         shown = [
-            row["confirmed_at"][:19], row["state"], row["status"], row["action"], row["amount"],
-            row["asset"], row["account"], row["ref_id"], row["resource_id"],
+            row["confirmed_at"][:19], row["state"], row["status"], row["action"],
+            row["amount"] and money_text(Decimal(row["amount"])), row["asset"],
+            row["account"], row["ref_id"], row["resource_id"],
         ]  # fmt: skip
         lines.append("  ".join(filter(None, shown)))
         lines += [f"  {text}" for text in (row["detail"], row["difference"]) if text]

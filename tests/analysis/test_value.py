@@ -179,7 +179,8 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
                                                pd.NA]  # fmt: skip
     assert found["price_from"].tolist() == ["given", "currency", pd.NA]
     assert found["price_age"].iloc[0] == pd.Timedelta("12h") - pd.Timedelta(1, "ns")
-    with pytest.warns(UnpricedWarning, match=r"2 of 3 rows: BTC \(none\), USD \(none\)\. Give"):
+    said = r"2 of 3 rows: BTC \(none found\), USD \(none found\)\. Give"
+    with pytest.warns(UnpricedWarning, match=said):
         euros = fl.value.of(balances, "EUR", tmp_path / "prices.csv", at="2026-11-01")
     assert euros["balance_value"].tolist() == [Decimal(4200), pd.NA, pd.NA]
     sums = fl.value.totals(found, by=["profile_id", "asset"])
@@ -192,7 +193,7 @@ def test_the_service_says_dollars_and_no_other_currency() -> None:
     frame = pa.Table.from_pylist([row | {"balance_asset": None}], schema=SCHEMA)
     assert records(fl.value.of(frame))[0]["price_from"] == "own"
     for prices in (None, frame):
-        with pytest.warns(UnpricedWarning, match=r"ETH \(none\)"):
+        with pytest.warns(UnpricedWarning, match=r"ETH \(none found\)"):
             assert records(fl.value.of(frame, "EUR", prices=prices))[0]["price_from"] is None
 
 
