@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted import skipping
 
 import fundlab as fl
 from fundlab import sandbox
@@ -37,6 +38,12 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "fundlab" / "config.toml"
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that is not there is asked again without waiting."""
+    monkeypatch.setattr("fundlab.client.transport.Environment", skipping)
 
 
 @pytest.fixture
@@ -116,7 +123,7 @@ def test_it_is_named_by_the_option_that_all_commands_have(
     assert {*tomllib.loads(config.read_text())} == {"profile", "acme", "beta"}
 
 
-def test_a_service_elsewhere_is_production(config: Path, fundlab: Any) -> None:
+def test_a_service_elsewhere_is_production(config: Path, fundlab: Any, at_once: None) -> None:
     given = ("--service", "https://service.invalid", "--client-id", "c", "--secret-stdin")
     _, out, _ = fundlab(
         "init", *given, "--auth-url", "https://service.invalid/t", answer="secret\n"
@@ -124,7 +131,9 @@ def test_a_service_elsewhere_is_production(config: Path, fundlab: Any) -> None:
     assert out.startswith(f"profile [production] is in {config} ")
 
 
-def test_where_money_is_real_init_asks_for_approvals(config: Path, fundlab: Any) -> None:
+def test_where_money_is_real_init_asks_for_approvals(
+    config: Path, fundlab: Any, at_once: None
+) -> None:
     given = ("--service", "https://service.invalid", "--client-id", "c", "--secret-stdin")
     _, _, err = fundlab("init", *given, answer="\nsecret\n\n2\n10000.00\n")
     assert "How many other people must approve a payment [0]:" in err
