@@ -22,6 +22,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from hypothesis import settings
 
 from fundlab import cli
 
@@ -36,6 +37,8 @@ Command = Callable[..., tuple[int, str, str]]
 def pytest_configure() -> None:
     """What a shell starts in the background ignores SIGINT, and so would each child of a test."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.register_profile("timeless", settings(), deadline=None)  # a machine may be busy
+    settings.load_profile("timeless")
     gc.set_threshold(20_000)  # Python looks for cycles after 700 objects: a twentieth of the time
     if precision := os.environ.get("DECIMAL_PRECISION"):  # of every thread that begins, too
         decimal.DefaultContext.prec = int(precision)
