@@ -64,6 +64,7 @@ def balances(store: fl.Store, when: pd.Timestamp) -> dict[tuple[str, str], Decim
     }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("period", ["2026-10", "2025-11", "2026"])
 def test_beancount_accepts_the_books_of_the_sample_and_their_40_assertions(
     tmp_path: Path, period: str

@@ -63,9 +63,8 @@ def test_a_command_that_cannot_be_run_is_named() -> None:
     assert done.stderr == "fundlab: no-such-command cannot be run: No such file or directory\n"
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)]
-)
+@pytest.mark.seconds
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_reaches_the_command_and_its_end_the_caller(number: signal.Signals) -> None:
     script = (
         "import signal, sys, time\n"

@@ -21,6 +21,8 @@ from fundlab.store import compaction
 from fundlab.store.snapshot import Snapshot
 from fundlab.tables import TABLES
 
+pytestmark = pytest.mark.seconds
+
 PAGE = Path(__file__).parents[2] / "notebooks" / "store-format.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 DAY = 86_400

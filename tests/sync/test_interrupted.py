@@ -179,7 +179,8 @@ def race(runner: Runner, folder: Path, count: int, killed_at: int) -> list[Outco
     return runner.run(*runs)
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(6, marks=pytest.mark.thorough)])
+@pytest.mark.seconds
+@pytest.mark.parametrize("count", [2, 6])
 def test_several_at_once_and_one_killed(runner: Runner, fresh: Iterator[Path], count: int) -> None:
     for killed_at in (3, 40):
         folder = next(fresh)

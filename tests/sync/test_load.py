@@ -286,6 +286,7 @@ class TestBalances:
         assert str(frame["observed_at"].dtype) == "datetime64[ns, UTC]"
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("workers", [1, 3])
 def test_how_many_rows_to_expect_follows_from_the_time_they_cover(
     workers: int, monkeypatch: pytest.MonkeyPatch
