@@ -128,8 +128,11 @@ class Pen:
         return name
 
 
-def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int) -> Iterator[str]:
-    """The sheet, and those it goes on in. Yields what a reader should know."""
+def write_sheet(
+    book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int, bar: Any
+) -> Iterator[str]:
+    """The sheet, and those it goes on in, with the progress of its rows. Yields what a reader
+    should know."""
     decimals = decimals_of(sheet.rows)
     written: list[str] = []
     pen.as_text = pen.cut = 0
@@ -211,6 +214,7 @@ def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int
                         page.write_datetime(row, column, value, style)
                     elif value is not None:
                         page.write_number(row, column, value, style)
+            bar.update(block.num_rows)
         if sheet.totals:
             for asset, name, total in totals(sheet):
                 style = {"bold": True, "top": 1 if total.first else 0}

@@ -15,6 +15,7 @@ import xlsxwriter  # type: ignore[import-untyped]
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]
 
 from fundlab.base.errors import InvalidRequest
+from fundlab.base.progress import progress_bar
 from fundlab.exports.cover import Cover, write_cover, write_drawn
 from fundlab.exports.sheets import Pen, Sheet, for_paper, write_sheet, write_text
 
@@ -66,8 +67,10 @@ def write_workbook(
             pen = Pen(book)
             if cover is not None:
                 write_cover(book, pen, cover)
-            for sheet in sheets:
-                notes += write_sheet(book, pen, sheet, max_rows)
+            rows = sum(sheet.rows.num_rows for sheet in sheets)
+            with progress_bar(rows, desc="writing the workbook") as bar:
+                for sheet in sheets:
+                    notes += write_sheet(book, pen, sheet, max_rows, bar)
             if cover is not None:
                 write_drawn(book, pen, cover)
             if notes:

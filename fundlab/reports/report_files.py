@@ -19,6 +19,7 @@ import pyarrow as pa
 from fundlab.base.atomic_files import sweep
 from fundlab.base.errors import InvalidRequest
 from fundlab.base.paths import local_path
+from fundlab.base.progress import progress_bar
 from fundlab.charts import humanise
 from fundlab.decimals import types_mapper
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
@@ -69,10 +70,12 @@ def write_report(
             sweep(folder, "report.*")
         tables = sheets(report)
         if "csv" in formats:
-            for sheet in (*tables[1:], tables[0]):  # the first one last: it stands for them all
-                files.append(folder / f"{stem}.{sheet.name.lower().replace(' ', '-')}.csv")
-                with replacing(files[-1]) as unfinished:
-                    write_csv(sheet.rows, unfinished)
+            with progress_bar(len(tables), "tables", "writing the CSV files") as bar:
+                for sheet in (*tables[1:], tables[0]):  # the first one last: it stands for them all
+                    files.append(folder / f"{stem}.{sheet.name.lower().replace(' ', '-')}.csv")
+                    with replacing(files[-1]) as unfinished:
+                        write_csv(sheet.rows, unfinished)
+                    bar.update()
         if "xlsx" in formats:
             files.insert(0, folder / f"{stem}.xlsx")
             shown = for_people(report, tables)

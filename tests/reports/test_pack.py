@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -349,6 +350,23 @@ def test_packs_of_several_closes_in_one_folder_are_all_performed_again(
     (folder / "pack.json").write_text("[]", encoding="utf-8")
     with pytest.raises(InvalidRequest, match=r"pack\.json is not what was written"):
         reports.write_pack(store, closes_of(store.records())[0], folder)
+
+
+def test_how_far_a_pack_is_can_be_seen_and_the_rows_of_its_workbook(
+    packed: tuple[fl.Store, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, folder = packed
+    with caplog.at_level(logging.INFO, "fundlab"):
+        reports.write_pack(store, closes_of(store.records())[-1], tmp_path)
+    tables = {path.name for path in folder.glob("*.csv")}
+    assert tables == {path.name for path in tmp_path.glob("*.csv")}
+    assert any(re.match("the pack of 2026-02: 5 steps in ", line) for line in caplog.messages)
+    rows = next(m[1] for line in caplog.messages if (m := re.match(
+        r"writing the workbook: ([\d,]+) rows in ", line)))  # fmt: skip
+    book = openpyxl.load_workbook(tmp_path / f"{STEM}.xlsx")
+    filtered = [sheet.auto_filter.ref for sheet in book if sheet.auto_filter.ref]
+    ends = [re.findall(r"\d+", place) for place in filtered]
+    assert int(rows.replace(",", "")) == sum(int(last) - int(first) for first, last in ends)
 
 
 @pytest.mark.seconds
