@@ -114,6 +114,14 @@ class TestPaging:
             load_transfers(FakeService(records))
 
 
+@pytest.mark.parametrize("flag", ["yes", "true", 1, 0])
+def test_a_flag_is_true_or_false(flag: Any) -> None:
+    service = FakeService([])
+    with pytest.raises(InvalidRequest, match="is not accepted; give True or False"):
+        load_events(service, is_test=flag)
+    assert not service.calls, "nothing was asked"
+
+
 def test_what_becomes_of_invalid_rows_is_one_of_two() -> None:
     service = FakeService([transfer(1)])
     with pytest.raises(InvalidRequest, match="invalid='drop': give 'stop' or 'set_aside'"):
