@@ -261,7 +261,8 @@ def ageing(
         rows = bench.take(transfers, transfer_columns("created_at", type=TEXT))
         pending = nw.col("status") == "PENDING"
         if as_of is not None:
-            pending &= nw.col("created_at") <= moment
+            created = nw.col("created_at")
+            pending &= (created <= moment) | created.is_null()  # which is refused
         needed = ("type", "asset", "total", "created_at")
         refuse(bench, rows, needed, among=pending, uncountable=True)
         bracket: nw.Expr = nw.lit(0)
