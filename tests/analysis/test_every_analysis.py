@@ -26,6 +26,8 @@ from transfer_examples import (
 from fundlab.analysis import balances, checks, fees, flows, flux, reconcile, value
 from fundlab.base.errors import AnalysisError
 
+pytestmark = pytest.mark.filterwarnings("ignore:no price for")  # of most assets here
+
 ROWS = make_rows(150, profiles=4)
 REPORTED = observed(balances_by_hand(ROWS[:-7]), START + 400 * DAY)
 PRICES = pa.table({"asset": ["ETH"], "at": pa.array([START], TIME), "price": [Decimal(2500)]})
