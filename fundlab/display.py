@@ -1,9 +1,9 @@
 """What people look at: one table and one card, the same in a terminal and a notebook; the report's
 page draws its tables with the same cells.
 
-For looking only: nothing shown is rounded, and what would move or repaint a terminal is replaced
-by a mark. Colours come from the notebook's theme, so that all reads in the light and in the dark;
-only the band that names the environment has its own.
+For looking only: no amount is rounded, only what comes of a price; and what would move or repaint
+a terminal is replaced by a mark. Colours come from the notebook's theme, so that all reads in the
+light and in the dark; only the band that names the environment has its own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -19,6 +20,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from fundlab.base.errors import InvalidRequest, number_of, printable, shorten
+from fundlab.base.exact import EXACT
 from fundlab.base.values import money_text
 from fundlab.settings.labels import name_of
 
@@ -207,10 +209,13 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
     """``frame`` (or series) for a human: the first ``rows`` rows, as a :class:`Table`.
 
     Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
-    asset, more where the amount has more; basis points have four; times are in ``tz``, a zone
-    such as ``"Europe/Zurich"``; long ids are shortened, of several in a cell their number is shown,
-    and all of it on hover. What has a card of its own, such as a judgement, is given back as it is.
-    Raises ``InvalidRequest`` for an unknown zone, and for what is neither.
+    asset, more where the amount has more; basis points have four. What comes of a price is rounded:
+    ``price`` to six decimals, values in a currency (``<name>_value``) to the cent. Times and
+    durations are to the second, times in ``tz``, a zone such as ``"Europe/Zurich"``. Long ids are
+    shortened, of several in a cell their number is shown. All of it is on hover, and in the frame.
+
+    What has a card of its own, such as a judgement, is given back as it is. Raises
+    ``InvalidRequest`` for an unknown zone, and for what is neither.
 
     >>> fl.show(transfers[["created_at", "type", "total", "asset"]], tz="Europe/Zurich", rows=2)
     created_at           type                total  asset
@@ -251,10 +256,13 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
         style: Style = "text"
         if isinstance(values.dtype, DecimalDtype):
             style, digits = "number", [_BPS] * len(head) if name.startswith("bps") else usual
-            cells = [
-                Cell("" if value is None else money_text(value, places))
-                for value, places in zip(there, digits, strict=True)
-            ]
+            if name == "price" or name.endswith("_value"):
+                cells = [Cell("") if value is None else _by_price(name, value) for value in there]
+            else:
+                cells = [
+                    Cell("" if value is None else money_text(value, places))
+                    for value, places in zip(there, digits, strict=True)
+                ]
         elif isinstance(values.dtype, pd.DatetimeTZDtype):
             times = True
             local = [None if value is None else value.tz_convert(tz) for value in there]
@@ -263,7 +271,12 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
             cells = _times(there)
         elif pd.api.types.is_timedelta64_dtype(values.dtype):
             style = "number"
-            cells = [Cell("" if value is None else _duration_text(value)) for value in there]
+            cells = [
+                Cell("")
+                if value is None
+                else Cell(duration_text(value), title=str(value) if value.value % 10**9 else "")
+                for value in there
+            ]
         elif pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(
             values.dtype
         ):
@@ -304,13 +317,31 @@ def _times(moments: Sequence[Any]) -> list[Cell]:
     ]
 
 
-def _duration_text(span: pd.Timedelta) -> str:
-    """``1 d 13:12:18.612809``, ``-00:00:01``: all its digits."""
+def duration_text(span: pd.Timedelta) -> str:
+    """``1 d 13:12:18``, ``-00:00:01``: its whole seconds; of less than one all digits."""
     of, negative = abs(span).components, span.value < 0
     nanoseconds = of.milliseconds * 10**6 + of.microseconds * 10**3 + of.nanoseconds
     sign, days = "-" * negative, f"{of.days:,} d " if of.days else ""
-    fraction = f".{nanoseconds:09}".rstrip("0").rstrip(".")
+    below = abs(span.value) < 10**9
+    fraction = f".{nanoseconds:09}".rstrip("0").rstrip(".") if below else ""
     return f"{sign}{days}{of.hours:02}:{of.minutes:02}:{of.seconds:02}{fraction}"
+
+
+def price_text(price: Decimal) -> str:
+    """``2,500.123457``: six decimals at most, of a price below 0.1 six digits."""
+    return money_text(EXACT.quantize(price, Decimal(1).scaleb(min(-6, price.adjusted() - 5))))
+
+
+def value_text(value: Decimal) -> str:
+    """``-1,234.50``: what something is worth, to the cent (half even)."""
+    return money_text(EXACT.add(EXACT.quantize(value, Decimal("0.01")), 0))
+
+
+def _by_price(name: str, value: Decimal) -> Cell:
+    """Rounded, with the exact figure on hover where that is another."""
+    exact = money_text(value)
+    text = price_text(value) if name == "price" else value_text(value)
+    return Cell(text, title=exact if text != exact else "")
 
 
 SCROLL_STYLE: Final = """

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from decimal import ROUND_UP, Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,29 @@ def test_decimals_follow_the_asset_and_nothing_is_rounded(
     assert repr(fl.show(frame)).splitlines()[1].split()[0] == shown
 
 
+@pytest.mark.parametrize(
+    ("name", "figure", "shown"),
+    [
+        ("price", "2500.123456789012345678", "2,500.123457"),
+        ("price", "1", "1.00"),
+        ("price", "0.000012345678", "0.0000123457"),
+        ("balance_value", "37755920.973797852869316485", "37,755,920.97"),
+        ("balance_value", "0.025", "0.02"),
+        ("fee_value", "-0.001", "0.00"),
+        ("balance_value", "7", "7.00"),
+    ],
+)
+def test_what_comes_of_a_price_is_rounded_and_the_frame_is_not(
+    name: str, figure: str, shown: str
+) -> None:
+    frame = pd.DataFrame({"asset": ["ETH"], name: pd.Series([figure], dtype="decimal")})
+    with localcontext(prec=3, rounding=ROUND_UP):
+        cell = fl.show(frame).rows[0][1]
+    assert cell.text == shown
+    assert (cell.title or cell.text).replace(",", "") in (figure, f"{figure}.00")
+    assert frame[name].iloc[0] == Decimal(figure)
+
+
 def test_long_frames_are_cut_and_say_so(frame: pd.DataFrame) -> None:
     assert repr(fl.show(pd.concat([frame] * 30))).endswith(
         "60 rows, 40 of them not shown (rows= shows more) · times in UTC"
@@ -134,11 +158,15 @@ def test_numbers_are_not_rounded_either(value: float, dtype: str, shown: str) ->
     assert repr(fl.show(frame)).splitlines()[1].strip() == shown
 
 
-def test_durations_have_all_their_digits_and_stand_to_the_right() -> None:
-    spans = ["1 days 13:12:18.612809", "0 days 00:00:27.3173155", "-1 days +23:59:59", None]
-    table = fl.show(pd.DataFrame({"p50": pd.to_timedelta(pd.Series(spans))}))
-    shown = ["1 d 13:12:18.612809", "00:00:27.3173155", "-00:00:01", ""]
+def test_durations_are_to_the_second_and_stand_to_the_right() -> None:
+    spans = ["1 days 13:12:18.912809001", "0 days 00:00:27.3173155", "0 days 00:00:00.25",
+             "-1 days +23:59:59", None]  # fmt: skip
+    frame = pd.DataFrame({"p50": pd.to_timedelta(pd.Series(spans))})
+    table = fl.show(frame)
+    shown = ["1 d 13:12:18", "00:00:27", "00:00:00.25", "-00:00:01", ""]
     assert [row[0].text for row in table.rows] == shown
+    assert table.rows[0][0].title == "1 days 13:12:18.912809001"
+    assert frame["p50"].iloc[0] == pd.Timedelta("1 days 13:12:18.912809001")
     assert table.columns == (("p50", "number"),)
 
 

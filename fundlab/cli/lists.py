@@ -236,15 +236,15 @@ def _show(
     as_json: bool,
     totals: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """JSON has all of it. Text is to be looked at: names beside ids, times to the second; of
-    transfers one line of 120 columns. ``totals`` are of values."""
+    """JSON has all of it. Text is to be looked at: names beside ids, times to the second, values to
+    the cent; of transfers one line of 120 columns. ``totals`` are of values."""
     from decimal import Decimal
 
     import pandas as pd
 
     from fundlab.base.errors import number_of, printable
     from fundlab.base.values import Amount, money_text, plain_text
-    from fundlab.display import Cell, Table
+    from fundlab.display import Cell, Table, duration_text, price_text, value_text
     from fundlab.settings.labels import labels, names_given, shorten_id
 
     def text(value: Any, money: Callable[[Decimal, int], str]) -> str:
@@ -275,7 +275,9 @@ def _show(
             if value and key.endswith("_at"):
                 line[key] = f"{value[:10]} {value[11:19]}Z"
             if value and key == "price_age":
-                line[key] = str(pd.Timedelta(value).floor("s"))
+                line[key] = duration_text(pd.Timedelta(value))
+            if value and key in ("price", "value"):
+                line[key] = (price_text if key == "price" else value_text)(row[key])
         if what == "transfers":
             profile = textwrap.shorten(profiles[line["profile_id"]], _PROFILE, placeholder="…")
             line = {
@@ -295,7 +297,7 @@ def _show(
         said.append(f"… and more; give a --limit of more than {number_of(limit, 'row')}")
     body = {what: [named(row, plain_text) for row in shown], "more": more}
     if totals:
-        worth = money_text(totals["value"]) if totals["priced"] else "nothing"
+        worth = value_text(totals["value"]) if totals["priced"] else "nothing"
         said.append(
             f"{totals['priced']:,} of {number_of(totals['balances'], 'balance')} priced: "
             f"{worth} {totals['currency']}; not part of the proof"

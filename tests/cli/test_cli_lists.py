@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -164,8 +165,17 @@ def test_balances_are_worth_what_their_newest_prices_say(fundlab: Any, tmp_path:
         "unpriced": "",
     }  # fmt: skip
     assert fundlab(*asked)[1].splitlines()[-1] == (
-        f"40 of 40 balances priced: {total:,f} USD; not part of the proof"
+        f"40 of 40 balances priced: {total.quantize(Decimal('0.01')):,f} USD; not part of the proof"
     )
+    header, *lines = fundlab(*asked)[1].splitlines()[:-1]
+    words = [dict(zip(header.split(), re.split(r"  +", line), strict=True)) for line in lines]
+    for row, line in zip(rows, words, strict=True):
+        assert re.fullmatch(r"[\d,]+\.\d\d", line["value"])
+        assert abs(Decimal(line["value"].replace(",", "")) - Decimal(row["value"])) <= Decimal(
+            "0.005"
+        )
+        assert len(line["price"].partition(".")[2]) <= 6
+        assert re.fullmatch(r"(\d+ d )?\d\d:\d\d:\d\d", line["price_age"])
     old = fundlab("balances", "--store", sample, "--in", "USD", "--max-age", "0s")[1]
     assert "4 of 40 balances priced" in old
     assert "no price for 36 of 40 rows: BCH (the newest is " in old.splitlines()[-1]
