@@ -142,6 +142,8 @@ def _valued(
     sources = [said, *([] if prices is None else [prices])]
     whole = balances.assign(balance=balances["available"] + balances["trading"])
     valued, unpriced = value.valued(whole, currency, sources, max_age, ["balance"])
+    if unpriced and store is None:
+        unpriced += f"; transfers before {oldest:%Y-%m-%d %H:%M} UTC were not looked at"
     valued = valued.rename(columns={"balance_value": "value"}).drop(columns="balance")
     priced = valued["value"].dropna()
     totals = {"currency": currency, "value": priced.sum() if len(priced) else None,

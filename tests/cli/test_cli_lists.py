@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from amounts import exactly
 
@@ -194,3 +195,19 @@ def test_balances_of_a_service_have_its_prices(fundlab: Any, store: Path) -> Non
     assert asked["totals"]["priced"] == kept["totals"]["priced"] > 0
     for one, other in zip(asked["balances"], kept["balances"], strict=True):
         assert (one["price"], one["value"]) == (other["price"], other["value"])
+
+
+def test_prices_that_were_not_looked_for_are_not_said_to_be_missing(
+    fundlab: Any, store: Path
+) -> None:
+    # Of a store every price is known, of the service those young enough are all that is asked for.
+    asked, kept = (
+        json.loads(fundlab("balances", "--in", "USD", "--max-age", "1h", "--json", *place)[1])
+        for place in ((), ("--store", store))
+    )
+    assert asked["totals"]["priced"] == kept["totals"]["priced"] < kept["totals"]["balances"]
+    assert "(the newest is " in kept["totals"]["unpriced"]
+    assert "looked at" not in kept["totals"]["unpriced"]
+    oldest = min(pd.Timestamp(row["observed_at"]) for row in asked["balances"]) - pd.Timedelta("1h")
+    said = f"above 0 d; transfers before {oldest:%Y-%m-%d %H:%M} UTC were not looked at"
+    assert asked["totals"]["unpriced"].endswith(said)
