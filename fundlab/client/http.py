@@ -5,20 +5,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
-from urllib.parse import unquote_plus
 
-from fundlab.settings.secret import Secret
-
-_MASK: Final = "***"
-_SHORTEST_IN_RESOURCES: Final = 16
-_SHORTEST_UNSENT: Final = 8
+MASK: Final = "***"
 
 
 class MaskedText(str):
@@ -27,7 +21,7 @@ class MaskedText(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"'{_MASK}'"
+        return f"'{MASK}'"
 
 
 class MaskedBytes(bytes):
@@ -36,7 +30,7 @@ class MaskedBytes(bytes):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"b'{_MASK}'"
+        return f"b'{MASK}'"
 
 
 @dataclass(frozen=True)
@@ -102,47 +96,3 @@ def http_date(text: str) -> datetime | None:
     except (ValueError, IndexError, OverflowError):
         return None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-# ------------------------------------------------------------- answers that repeat what was sent
-
-
-def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
-    """``answer`` without the secret that was ``sent``, nor ``others`` that the service knows.
-
-    A text so short that it may stand in a resource by chance is left there; so are short
-    ``others`` everywhere.
-    """
-    refused = answer.status >= 300
-    shortest = _SHORTEST_UNSENT if refused else _SHORTEST_IN_RESOURCES
-    secrets = [secret for secret in (sent, *others) if len(secret.reveal()) >= shortest]
-    if refused and sent not in secrets:
-        secrets.append(sent)
-    body, headers = answer.body, answer.headers
-    for secret in secrets:
-        spellings = secret.spellings()
-        for spelling in spellings:
-            body = body.replace(spelling, _MASK.encode())
-        if refused or b"\\" in body:  # escapes spell one text in many ways: compare what they say
-            try:
-                plain = json.dumps(json.loads(body))
-            except (ValueError, RecursionError):
-                plain = ""
-            masked = plain.replace(json.dumps(secret.reveal())[1:-1], _MASK)
-            body = body if masked == plain else masked.encode()
-        for name in ("Location", "X-Request-Id"):  # messages show them
-            if name not in headers:
-                continue
-            raw = headers[name].encode("latin-1", "replace")  # as http.client reads headers
-            for spelling in spellings:
-                raw = raw.replace(spelling, _MASK.encode())
-            read = {unquote_plus(raw.decode(coding, "replace")) for coding in ("utf-8", "latin-1")}
-            shown = raw.decode("latin-1")
-            if any(secret.reveal() in text for text in read):
-                shown = _MASK
-            if shown != headers[name]:
-                from urllib3 import HTTPHeaderDict  # as the answer's own are, loaded by then
-
-                headers = HTTPHeaderDict(headers)
-                headers[name] = shown
-    return replace(answer, body=body, headers=headers)

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 from fundlab.base.errors import (
     CallError,
@@ -38,6 +38,7 @@ from fundlab.base.errors import (
 from fundlab.base.threads import caller_gone
 from fundlab.base.values import Instant
 from fundlab.client.http import (
+    MASK,
     Answer,
     Failure,
     MaskedBytes,
@@ -45,7 +46,6 @@ from fundlab.client.http import (
     Outgoing,
     clock_skew,
     retry_after_seconds,
-    without,
 )
 from fundlab.client.problems import (
     Attempted,
@@ -73,6 +73,8 @@ _HEADERS: Final = {
 }
 _INSTANCE: Final = re.compile(r"[0-9a-f]{32}")
 _UNAUTHORIZED: Final = 401
+_SHORTEST_IN_RESOURCES: Final = 16
+_SHORTEST_UNSENT: Final = 8
 _NOTABLE_PAUSE_S: Final = 1.0
 _NAP_S: Final = 0.1
 
@@ -729,3 +731,47 @@ class Pace:
         burst = [at for at in self._accepted if at >= self._changed_at - _MEMORY_S]
         measured = (self._next - min(burst, default=self._changed_at)) / max(len(burst), 1)
         return max(min(measured, _LONGEST_GAP_S), self._own_gap)
+
+
+# ------------------------------------------------------------- answers that repeat what was sent
+
+
+def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
+    """``answer`` without the secret that was ``sent``, nor ``others`` that the service knows.
+
+    A text so short that it may stand in a resource by chance is left there; so are short
+    ``others`` everywhere.
+    """
+    refused = answer.status >= 300
+    shortest = _SHORTEST_UNSENT if refused else _SHORTEST_IN_RESOURCES
+    secrets = [secret for secret in (sent, *others) if len(secret.reveal()) >= shortest]
+    if refused and sent not in secrets:
+        secrets.append(sent)
+    body, headers = answer.body, answer.headers
+    for secret in secrets:
+        spellings = secret.spellings()
+        for spelling in spellings:
+            body = body.replace(spelling, MASK.encode())
+        if refused or b"\\" in body:  # escapes spell one text in many ways: compare what they say
+            try:
+                plain = json.dumps(json.loads(body))
+            except (ValueError, RecursionError):
+                plain = ""
+            masked = plain.replace(json.dumps(secret.reveal())[1:-1], MASK)
+            body = body if masked == plain else masked.encode()
+        for name in ("Location", "X-Request-Id"):  # messages show them
+            if name not in headers:
+                continue
+            raw = headers[name].encode("latin-1", "replace")  # as http.client reads headers
+            for spelling in spellings:
+                raw = raw.replace(spelling, MASK.encode())
+            read = {unquote_plus(raw.decode(coding, "replace")) for coding in ("utf-8", "latin-1")}
+            shown = raw.decode("latin-1")
+            if any(secret.reveal() in text for text in read):
+                shown = MASK
+            if shown != headers[name]:
+                from urllib3 import HTTPHeaderDict  # as the answer's own are, loaded by then
+
+                headers = HTTPHeaderDict(headers)
+                headers[name] = shown
+    return replace(answer, body=body, headers=headers)

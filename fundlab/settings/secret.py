@@ -1,7 +1,8 @@
 """Texts that nobody is to see, and where they come from: private files and the system keyring.
 
 And account numbers, of which everything that is shown has the last four characters at most
-(``mask_number``). An answer that repeats a secret that was sent is masked by ``api.http.without``.
+(``mask_number``). An answer that repeats a secret that was sent is masked by
+``client.transport.without``.
 """
 
 from __future__ import annotations

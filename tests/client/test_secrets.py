@@ -24,7 +24,8 @@ from test_operations import SENT
 
 from fundlab.base import errors
 from fundlab.client.client import Client, connect
-from fundlab.client.http import Answer, without
+from fundlab.client.http import Answer
+from fundlab.client.transport import without
 from fundlab.settings.secret import Secret
 from fundlab.settings.settings import Settings, checked_url
 
