@@ -50,6 +50,7 @@ _FROM_LEDGER: Final = {
     "service_fees": "Fees, which never left the bank",
     "beside_bank": "Moved without the bank",
     "opened": "Opening at the bank less transfers before",
+    "not_from_ledger": "Not explained by the ledger",
 }
 """What leads from the service's ledger to the balance of what passed through the bank."""
 _MOST_SHOWN: Final = 20
@@ -396,7 +397,7 @@ def reconcile(
     ]  # fmt: skip
     if every is not None and every.attrs["since"] is None and side == "service":
         (place,) = (n for n, line in enumerate(lines) if line["line"] == "per_service")
-        lines[place:place] = _from_ledger(every, asset, last, lines[place]["amount"])
+        lines[place:place] = _from_ledger(every, asset, last, lines[place]["amount"], basis)
     return Reconciliation(
         account, asset, first, last, begin, basis,
         to_frame(pa.Table.from_pylist(lines, schema=_STATEMENT)), proof, items, matching,
@@ -554,13 +555,17 @@ def _with_counterparties(store: Any, as_of: str | datetime | None, pin: str | No
 
 
 def _from_ledger(
-    transfers: pd.DataFrame, asset: str, last: date, per_service: Decimal | None
+    transfers: pd.DataFrame, asset: str, last: date, per_service: Decimal | None, basis: str
 ) -> list[dict[str, Any]]:
-    """The lines from the ledger at the close of ``last`` to ``per_service``."""
+    """The lines from the ledger at the close of ``last`` to ``per_service``; none where a row lacks
+    what the ledger counts."""
     done = transfers[
         transfers["status"].isin(COMPLETED)
         & (transfers["settled_at"] < pd.Timestamp(last + timedelta(days=1), tz="UTC"))
     ]
+    counted = done[["total", "amount"]].notna().all(axis=1)
+    if not (counted & done["direction"].isin(["CREDIT", "DEBIT"])).all():
+        return []
     credit = done["direction"] == "CREDIT"
     total, amount = (done[name].where(credit, -done[name]) for name in ("total", "amount"))
     own = done["balance_asset"].fillna(done["asset"]) == asset
@@ -572,7 +577,8 @@ def _from_ledger(
         "beside_bank": exact_sum(-total[own & ~at_bank]),
     }
     if per_service is not None:
-        found["opened"] = EXACT.subtract(per_service, exact_sum(found.values()))
+        rest = "opened" if basis == "derived" else "not_from_ledger"
+        found[rest] = EXACT.subtract(per_service, exact_sum(found.values()))
     return [
         {"line": line, "label": _FROM_LEDGER[line], "amount": amount, "items": None}
         for line, amount in found.items()

@@ -262,7 +262,8 @@ class Search:
                 if len(edges) > _MOST_EDGES:
                     break
             if len(edges) > _MOST_EDGES:
-                self._hold((i.number for i in (*entries, *transfers)), "too many of one amount")
+                several = {item.number for item in (*entries, *transfers)} & self.open
+                self._hold(several, "too many of one amount")
                 continue
             booked = {n: len(alike) for n, alike in enumerate(theirs)}
             paid = {-1 - n: len(alike) for n, alike in enumerate(ours)}

@@ -251,6 +251,22 @@ def test_any_of_a_block_may_be_what_it_leaves_over() -> None:
     assert {*result.open["item_id"].isna()} == {True}
 
 
+def test_each_item_is_in_a_group_or_open_where_too_many_have_one_amount(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Then they are left open; a block that some of them wait for stays what it is."""
+    monkeypatch.setattr("fundlab.bank.search._MOST_EDGES", 1)
+    for seed in range(40):
+        rng = random.Random(seed)
+        entries = [entry(f"e{number}", 10, rng.randrange(6), rng.choice(("acme", "")))
+                   for number in range(rng.randint(1, 7))]  # fmt: skip
+        transfers = [transfer(f"t{number}", 10, rng.randrange(6), name=rng.choice(("acme", "")))
+                     for number in range(rng.randint(1, 7))]  # fmt: skip
+        result = bank.match(paid(transfers), booked(entries))
+        once = [*result.members["item_id"], *result.open["item_id"].dropna()]
+        assert sorted(once) == sorted(item.id for item in (*entries, *transfers))
+
+
 @pytest.mark.parametrize(("side", "amount"), [("service", -1000), ("ours", 1000)])
 def test_a_statement_of_the_other_side_is_said_to_be_one(side: Any, amount: int) -> None:
     other = "ours" if side == "service" else "service"

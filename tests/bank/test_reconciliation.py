@@ -19,6 +19,7 @@ from test_matching import paid, transfer
 
 import fundlab as fl
 from fundlab import bank, cli
+from fundlab.bank.reconciliation import _from_ledger
 from fundlab.base.errors import AnalysisError, OtherSideWarning
 from fundlab.sandbox.bank_book import FAULTS, book, statement_file
 
@@ -514,3 +515,17 @@ def test_a_store_leads_from_the_ledger_to_what_passed_through_the_bank() -> None
     frame = bank.reconcile(store.read("transfers"), bank.read(*files), "2026-10")
     for other in (ours, frame):
         assert not {*parts} & {*other.statement["line"]}
+    # What a balance of the user's own leaves over is not called an opening balance.
+    given = bank.reconcile(store, bank.read(*files), "2026-10", balance="1.00")
+    assert given.statement["line"].tolist().count("not_from_ledger") == 1
+    assert "opened" not in set(given.statement["line"])
+
+
+def test_a_ledger_that_a_row_cannot_be_counted_in_leads_nowhere() -> None:
+    transfers = fl.sample().read("transfers", settled=True)
+    for column, nothing in (("total", None), ("direction", "SIDEWAYS")):
+        broken = transfers.copy()
+        (other,) = broken.index[broken["type"].str.startswith("INTERNAL")][:1]
+        broken.loc[other, column] = nothing
+        assert _from_ledger(transfers, "USD", date(2026, 10, 31), None, "derived")
+        assert _from_ledger(broken, "USD", date(2026, 10, 31), None, "derived") == []
