@@ -111,7 +111,8 @@ def run(arguments: list[str]) -> None:
     """Do what ``arguments`` say; whatever goes wrong is raised."""
     if arguments[:2] == ["sandbox", "mirror"]:  # a program of that name follows a --
         arguments = arguments[1:]
-    command = root_command(arguments[0] if arguments else None)
+    # the documentation has a page of each
+    command = root_command(arguments[0] if arguments and arguments[0] != "docs" else None)
     with terminal.results(), command.make_context("fundlab", arguments) as context:
         command.invoke(context)
 

@@ -158,7 +158,12 @@ def test_the_command_builds_it_once_and_prints_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page, opened = tmp_path / "index.html", []
-    monkeypatch.setattr(docs, "build", lambda program: page)
+
+    def build(program: Any) -> Path:
+        assert list(program.commands) == commands()  # with a page of each
+        return page
+
+    monkeypatch.setattr(docs, "build", build)
     monkeypatch.setattr("webbrowser.open", opened.append)
     cli.run(["docs"])
     cli.run(["docs", "--open"])
