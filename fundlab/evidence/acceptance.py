@@ -70,7 +70,8 @@ def accept_missing(
 ) -> pd.DataFrame:
     """Record what was ``said`` of the rows in this state, by default all, and with ``profile_id``
     and the store's ``accounts`` that the profile is no longer ours; those rows."""
-    needed(by=said["by"], reason=said["reason"])
+    profile = {} if profile_id is None else {"profile_id": profile_id}
+    needed(by=said["by"], reason=said["reason"], **profile)
     what = "refused" if state == "refused" else "rows that the service lists no more"
     with store.lock() as check_held:
         there = [row for row in gone_rows(store.records()) if row.state == state]

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 from fundlab.base.errors import InvalidRequest, StoreChanged, StoreDamaged, StoreError
 from fundlab.base.values import Instant, moment_ns
@@ -391,10 +392,11 @@ class StoreFiles:
 
 def texts(given: str | Sequence[str], parameter: str) -> list[str]:
     """One text or several, as a list."""
-    found = [given] if isinstance(given, str) else given
-    if not isinstance(found, Iterable) or not all(isinstance(text, str) for text in found):
+    found = [given] if isinstance(given, str | UUID) else given
+    found = list(found) if isinstance(found, Iterable) else None  # an iterator gives them once
+    if found is None or not all(isinstance(text, str | UUID) for text in found):
         raise InvalidRequest(f"{parameter}={given!r}: give a text or a list of texts")
-    return list(found)
+    return [str(text) for text in found]
 
 
 def bound(value: Moment | None, parameter: str) -> int | None:

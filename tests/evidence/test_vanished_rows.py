@@ -80,6 +80,8 @@ class TestFullPass:
         store.sync(service, tables=["transfers"], full=True)
         with pytest.raises(InvalidRequest, match="t-000001"):
             store.accept_gone("t-000001", by="Ana", reason="?")
+        with pytest.raises(InvalidRequest, match="t-000001"):
+            store.accept_gone(iter(["t-000001"]), by="Ana", reason="?")
         store.accept_gone("t-000003", by="Ana", reason="test data, ticket 7")
         assert gone(store) == [("t-000003", "accepted"), ("t-000004", "gone")]
         assert not store.verify().ok
