@@ -231,11 +231,12 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
     if isinstance(frame, pd.Series):
         frame = frame.to_frame()
     if not isinstance(frame, pd.DataFrame):
-        if hasattr(frame, "_repr_html_"):
+        if hasattr(frame, "_repr_html_") and not isinstance(frame, type):
             return frame
         raise InvalidRequest(f"frame is a {type(frame).__name__}; give a pandas DataFrame")
-    if any(name is not None for name in frame.index.names):
-        frame = frame.reset_index()  # of groups, say
+    levels = [name for name in frame.index.names if name is not None]
+    if of_groups := [name for name in levels if name not in frame.columns]:
+        frame = frame.reset_index(of_groups)
     try:
         ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):  # a folder of zones, say

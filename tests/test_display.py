@@ -112,6 +112,11 @@ def test_bad_arguments(frame: pd.DataFrame) -> None:
         fl.show(frame, rows=-1)
 
 
+def test_an_index_that_is_a_column_too_is_shown_once(frame: pd.DataFrame) -> None:
+    shown = repr(fl.show(frame.set_index("id", drop=False)))
+    assert shown.splitlines()[0].split().count("id") == 1
+
+
 def test_the_zone_is_named_only_where_there_are_times() -> None:
     assert repr(fl.show(pd.DataFrame({"count": [7]}))).endswith("\n1 row")
 
@@ -129,7 +134,9 @@ def test_what_is_no_zone_is_refused(tz: Any) -> None:
         fl.show(pd.DataFrame({"a": [1]}), tz=tz)
 
 
-@pytest.mark.parametrize(("frame", "rows"), [([1], 5), (None, 5), (pd.DataFrame(), "5")])
+@pytest.mark.parametrize(
+    ("frame", "rows"), [([1], 5), (None, 5), (pd.DataFrame(), "5"), (pd.DataFrame, 5)]
+)
 def test_what_cannot_be_shown_is_refused(frame: Any, rows: Any) -> None:
     with pytest.raises(InvalidRequest, match="give"):
         fl.show(frame, rows=rows)
