@@ -32,8 +32,9 @@ Time: TypeAlias = "date | str | np.datetime64"
 """An aware ``datetime`` (or ``Timestamp``), RFC 3339 text with a zone, or in UTC a ``date`` or
 ``datetime64``."""
 Texts: TypeAlias = Iterable[str | UUID] | str | UUID
-Invalid: TypeAlias = Literal["stop", "set_aside"]
 """One text or any number of them: a list, an iterator, an array, a Series. Of none come no rows."""
+Invalid: TypeAlias = Literal["stop", "set_aside"]
+"""What becomes of a row that cannot be read."""
 Owner: TypeAlias = FiatAccountOwner | Mapping[str, Any]
 Instructions: TypeAlias = FiatNetworkInstructions | Mapping[str, Any]
 End: TypeAlias = RuleEnd | Mapping[str, Any]

@@ -263,6 +263,7 @@ def pairs_of(transfers: pa.Table) -> set[Pair]:
 def _load(
     name: str,
     client: Client,
+    /,
     *,
     since: Time | None = None,
     until: Time | None = None,

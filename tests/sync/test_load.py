@@ -214,6 +214,7 @@ class TestFilters:
         ("filters", "says"),
         [
             ({"colour": "red"}, "load_transfers: colour is not accepted; accepted are limit, .*"),
+            ({"name": "x"}, "load_transfers: name is not accepted; accepted are limit, .*"),
             ({"status": "PENDING"}, r"status \(did you mean statuses\?\) is not accepted"),
             ({"sinse": "2026-01-01"}, r"sinse \(did you mean since\?\) is not accepted"),
             ({"limit": 5000}, r"limit: .*1000 \(5000 given\)"),
