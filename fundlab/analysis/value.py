@@ -239,7 +239,9 @@ def _fitting() -> Iterator[None]:
 def checked_age(max_age: str | timedelta) -> int:
     """``max_age`` in nanoseconds. Raises :class:`AnalysisError`."""
     if isinstance(max_age, str):
-        max_age = re.sub(r"(?<=\d)d\b", "D", max_age)  # as status takes it; pandas will not
+        max_age = re.sub(
+            r"(?<=\d)(\s*)d(?![a-z])", r"\1D", max_age
+        )  # as status takes it; pandas will not
     try:
         limit = pd.Timedelta(max_age)
         known = not pd.isna(limit) and limit >= pd.Timedelta(0)
@@ -289,6 +291,8 @@ def _own_price(rows: pa.Table) -> pa.ChunkedArray:
 def _points(source: Any, currency: str) -> pa.Table:
     """``asset``, ``at`` (ns), ``price``, ``given``: the prices that ``source`` has."""
     if isinstance(source, str | Path):
+        if "://" in str(source) and str(source).lower().endswith((".csv", ".parquet")):
+            raise AnalysisError(f"prices={str(source)!r}: give a file of this machine, or a store")
         if "://" in str(source) or Path(source).is_dir():
             source = TableStore(source)
             source.check_there()

@@ -202,6 +202,7 @@ def test_the_service_says_dollars_and_no_other_currency() -> None:
     [
         ({}, {"max_age": "soon"}, "max_age='soon' is not a length of time such as '7D'"),
         ({}, {"prices": "nowhere.csv"}, "prices: nowhere.csv is not a CSV or Parquet"),
+        ({}, {"prices": "https://example.com/p.csv"}, "give a file of this machine, or a store"),
         ({"created_at": None}, {}, "has no column of times; give at="),
         ({"total": None, "amount": None, "fee": None}, {}, "has no amount to value"),
         ({}, {"prices": Path(__file__).parent}, "there is no store at"),
