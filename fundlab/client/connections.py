@@ -153,7 +153,7 @@ def failure_of(error: Exception, wire: Wire) -> Failure:
     ]
     reason = system[0].strerror if system else None
     proxy, no_answer = wire.tunnel or reason, "no answer"
-    reached = wire.tunnel.startswith(("5", "0x"))  # a status of HTTP, a reply of SOCKS
+    passing = wire.tunnel.startswith(("5", "0x"))  # a status of HTTP, a reply of SOCKS
     outcomes: tuple[tuple[bool, str, bool, str], ...] = (  # is it so, what, for good, advice
         (wire.sent and met(DecodeError), "the answer is not coded as its header says", True, ""),
         (wire.sent and met(http.client.UnknownProtocol), "the answer is not in HTTP/1.1", True, ""),
@@ -168,7 +168,7 @@ def failure_of(error: Exception, wire: Wire) -> Failure:
         (wire.stage == "settings", "the certificates of ca_bundle cannot be read", True, ""),
         (wire.stage == "proxy",
          f"the proxy of http_proxy or https_proxy cannot be used ({proxy or no_answer})",
-         not reached if wire.tunnel else reason is not None, _PROXY_HINT),
+         not passing if wire.tunnel else reason is not None, _PROXY_HINT),
         (met(ssl.SSLCertVerificationError), "its certificate could not be verified", True, ""),
         (met(ssl.SSLError) and not met(ssl.SSLEOFError),
          "no TLS connection: it speaks plain http, or TLS of no version known here", True, ""),

@@ -20,8 +20,8 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote_plus, urlsplit
 
@@ -144,21 +144,26 @@ class Transport:
         self._tokens = TokenSource(self.fetch_token, self._env.clock)
         self._widest = TokenSource(self.fetch_token, self._env.clock)
         """Of calls that name no scope: asked for with none, a token has all that are granted."""
+        self._opening = threading.Lock()
+        self._opened: Http | None = None
         self._answered, self._instance = False, ""
-        self._date, self._dated_at = "", 0.0  # of the last answer, as the service and we have it
-        self._business = ""  # and as a sandbox has it, whose business time may be any other
+        # Of the last answer: when it was by the service, by us, and in a sandbox's business time.
+        self._dated: tuple[str, float, str] = "", 0.0, ""
 
-    @cached_property
+    @property
     def _http(self) -> Http:
         from fundlab.client.connections import Http  # a third of what a connection takes to make
 
         settings = self._settings
-        return Http(
-            connect_timeout=settings.connect_timeout,
-            read_timeout=settings.read_timeout,
-            ca_bundle=str(settings.ca_bundle) if settings.ca_bundle else None,
-            trust_env=settings.trust_env,
-        )
+        with self._opening:
+            if self._opened is None:
+                self._opened = Http(
+                    connect_timeout=settings.connect_timeout,
+                    read_timeout=settings.read_timeout,
+                    ca_bundle=str(settings.ca_bundle) if settings.ca_bundle else None,
+                    trust_env=settings.trust_env,
+                )
+            return self._opened
 
     def send(self, call: Call) -> Reply:
         """Carry out ``call``; the service's answer to it.
@@ -194,8 +199,8 @@ class Transport:
                 tokens.reject(token)
             answer = without(answer, token, settings.client_secret)
             if "Date" in answer.headers:
-                self._date, self._dated_at = answer.headers["Date"], env.now()
-                self._business = answer.headers.get("Sandbox-Time", "")
+                business = answer.headers.get("Sandbox-Time", "")
+                self._dated = answer.headers["Date"], env.now(), business
             self._answered, self._instance = True, answer.headers.get("Sandbox-Instance", "")
             status = str(answer.status)
             named = answer.headers.get("X-Request-Id", "")
@@ -279,22 +284,25 @@ class Transport:
     @property
     def skew_s(self) -> float:
         """Seconds by which the service's clock is ahead of this one, by its last answer."""
-        return clock_skew(self._date, self._dated_at) or 0.0
+        date, ours, _ = self._dated
+        return clock_skew(date, ours) or 0.0
 
     def service_ns(self, now: int) -> int:
         """``now`` (ns since 1970, by this machine's clock) by that of the service, as its last
         answer had it: a sandbox's is its business time."""
-        if self._business and not self._settings.is_production:
-            return now + Instant.parse(self._business).ns - round(self._dated_at * 1e9)
-        return now + round(self.skew_s * 1e9)
+        date, ours, business = self._dated
+        if business and not self._settings.is_production:
+            with suppress(ValueError):  # not a sandbox of ours
+                return now + Instant.parse(business).ns - round(ours * 1e9)
+        return now + round((clock_skew(date, ours) or 0.0) * 1e9)
 
     def new_ref_id(self) -> str:
         """A name that no other request has."""
         return f"fundlab-{self._env.new_id()}"
 
     def close(self) -> None:
-        if "_http" in vars(self):  # else nothing was sent
-            self._http.close()
+        if self._opened is not None:  # else nothing was sent
+            self._opened.close()
 
     def _until_settled(
         self,
