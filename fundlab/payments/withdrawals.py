@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 DECIMALS: Final = 2
 _SHOWN: Final = 3
 _CHANGE: Final = "nothing was sent: pay less, or change the setting"
-_NOTHING: Final = Decimal(0)
 _LOOKED_AT: Final = 25  # usually more than a day of a profile's withdrawals
 _CLOCKS_APART_S: Final = 300
 _LONGEST_PAGE: Final = 1000
