@@ -105,7 +105,10 @@ def withdraw(
         (given,) = asked_for.arguments
         allow_duplicate = bool(asked_for.said["allow_duplicate"])
     elif profile is None or fiat_account is None:
-        raise typer.BadParameter("both are needed", param_hint="--profile / --fiat-account")
+        raise typer.BadParameter(
+            "both are needed; 'fundlab profiles' lists the ones, 'fundlab accounts' the others",
+            param_hint="--profile / --fiat-account",
+        )
     elif (amount is None) is (total is None):
         raise typer.BadParameter("give exactly one of the two", param_hint="--amount / --total")
     try:

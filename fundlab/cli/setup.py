@@ -366,3 +366,8 @@ def new_key(
         f"The private key is in {out} (mode 0600). Register the public key on the credential, then "
         f"set FUNDLAB_SIGNING_KEY={out} and FUNDLAB_SIGNING_KEY_ID to the id it gets there."
     )
+    if alg == "EdDSA":
+        say(
+            "To approve payments with it instead: keep what is printed in a file, have it added by "
+            f"'fundlab approvers add NAME --key FILE', and give 'fundlab approve' --key {out}."
+        )

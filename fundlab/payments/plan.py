@@ -317,7 +317,10 @@ class Plan(Shown, Generic[R]):
         until = shown_time(self.expires_at, self.context.now())
         note, status = f"confirmation code {self.code} · expires {until}", self.status
         if self.operation == WITHDRAWAL and self.is_submitted:
-            note += " · for one more like it, plan with another ref_id"
+            note += (
+                " · for one more like it, plan with allow_duplicate=True and another ref_id "
+                "(--allow-duplicate --ref-id NAME)"
+            )
         sent = None if self.is_submitted else self.context.journal.find(self.ref_id)
         if sent is not None and sent.state == "done":  # since it was planned
             at = shown_time(sent.recorded_at, self.context.now())
@@ -619,8 +622,10 @@ def already_made(context: Context, entry: Entry) -> Any | None:
     if made is not None:
         note = ""
         if entry.operation == WITHDRAWAL:
-            wish = "to try again" if made.status == "FAILED" else "if you mean one more"
-            note = f"; {wish}, give it a ref_id of its own"
+            note = "; if you mean one more, give it allow_duplicate=True and a ref_id of its own "
+            note += "(--allow-duplicate --ref-id NAME)"
+            if made.status == "FAILED":
+                note = "; to try again, give it a ref_id of its own (--ref-id NAME)"
         at = shown_time(entry.recorded_at, context.now())
         context.say(f"already submitted {at}, {said_of(entry.operation, made)}{note}")
     return made

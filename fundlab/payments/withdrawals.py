@@ -873,7 +873,7 @@ def refuse_duplicates(arguments: Mapping[str, Any], candidates: Sequence[Candida
     unknown = next((candidate for candidate in candidates if candidate.state == "unknown"), None)
     advice = (
         "if you mean one more payment, plan it with allow_duplicate=True (--allow-duplicate), and "
-        "each further one with a ref_id of its own"
+        "each further one with a ref_id of its own (--ref-id)"
         if unknown is None
         else "settle that first, then plan again"
     )

@@ -37,6 +37,8 @@ def test_a_new_key(alg: str, tmp_path: Path, fundlab: Any) -> None:
     assert key.stat().st_mode & 0o777 == 0o600
     assert load_signer(key, "k").alg == alg
     assert f"set FUNDLAB_SIGNING_KEY={key} and FUNDLAB_SIGNING_KEY_ID" in err
+    approver = f"'fundlab approvers add NAME --key FILE', and give 'fundlab approve' --key {key}"
+    assert (approver in err) is (alg == "EdDSA")
     assert "PRIVATE" not in out + err
 
 

@@ -31,6 +31,7 @@ def test_a_payment_is_made_once_and_a_rerun_says_so(bench: Any) -> None:
     assert bench.said[0].startswith("submitted ")
     assert bench.said[1].startswith("already submitted ")
     assert f", PENDING: withdrawal {first.id}" in bench.said[1]
+    assert bench.said[1].endswith("(--allow-duplicate --ref-id NAME)")
 
 
 def test_a_rerun_after_completion_says_completed_and_the_plan_shows_it(bench: Any) -> None:
@@ -39,10 +40,13 @@ def test_a_rerun_after_completion_says_completed_and_the_plan_shows_it(bench: An
     plan = bench.plan("41")
     assert plan.is_submitted
     assert "already submitted" in repr(plan)
-    assert "for one more like it, plan with another ref_id" in repr(plan)
+    advice = "for one more like it, plan with allow_duplicate=True and another ref_id"
+    assert f"{advice} (--allow-duplicate --ref-id NAME)" in repr(plan)
     assert plan.submit(confirm=plan.code).status == "COMPLETED"
     assert f"COMPLETED: withdrawal {transfer.id}" in bench.said[-1]
     assert bench.journal()["status"].tolist() == ["COMPLETED"]
+    one_more = bench.plan("41", allow_duplicate=True, ref_id=f"more-{bench.account.id}")
+    assert one_more.submit(confirm=one_more.code).id != transfer.id
 
 
 def test_a_plan_that_was_submitted_says_so_in_place_of_its_code(bench: Any) -> None:
@@ -182,7 +186,7 @@ def test_a_failed_transfer_is_said_and_needs_a_ref_id_of_its_own(bench: Any) -> 
     bench.pay("51.13")
     bench.sandbox.clock.advance(6)
     assert bench.pay("51.13").status == "FAILED"
-    assert "to try again, give it a ref_id of its own" in bench.said[-1]
+    assert "to try again, give it a ref_id of its own (--ref-id NAME)" in bench.said[-1]
     assert bench.pay("51.13", ref_id="second-try").ref_id == "second-try"
 
 
