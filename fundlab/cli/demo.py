@@ -207,7 +207,7 @@ def _withdraw(
         client, profile_id=profile_id, fiat_account_id=account.id, amount=AMOUNT,
         ref_id="demo-withdrawal", store=store, say=str,
     )  # fmt: skip
-    say(f"withdrawing {AMOUNT} USD: the plan is confirmed by its code and journalled, then sent")
+    say(f"withdrawing {AMOUNT:,} USD: the plan is confirmed by its code and journalled, then sent")
     say(repr(plan))
     transfer = plan.submit(confirm=plan.code)
     store.sync(client, tables=["transfers", "balances"])

@@ -28,10 +28,17 @@ def demo(
 
     From the first sync over HTTP to the report.
     """
+    from decimal import Decimal
+
+    from fundlab.base.values import money_text
     from fundlab.cli.demo import run as run_demo
 
     result = run_demo(out, seed=seed, transfers=transfers, say=say)
     paid = result.withdrawal
+    amount, fee, total, before, after = (
+        money_text(Decimal(one))
+        for one in (paid.amount, paid.fee, paid.total, paid.balance_before, paid.balance_after)
+    )
     rows = [number_of(count, name.removesuffix("s")) for name, count in result.rows.items()]
     answer(
         result.to_json(),
@@ -39,8 +46,8 @@ def demo(
         f"""\
 synced      {" · ".join(rows)}
 verdict     {result.verdict}
-withdrawal  {paid.amount} USD + {paid.fee} fee: {paid.status}; available {paid.balance_before} → \
-{paid.balance_after}, moved by exactly {paid.total}
+withdrawal  {amount} USD + {fee} fee: {paid.status}; available {before} → {after}, moved by \
+exactly {total}
 store       {result.store}
 report      {result.report}
 done in     {result.seconds} s""",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import defaultdict
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,18 @@ def test_the_demo_proves_every_balance_and_pays_once(ran: demo.Demo) -> None:
     assert judgement.detail in page
     assert "http://" not in page.replace("http://www.w3.org/", "")
     assert json.loads((Path(ran.report).parent / "demo.json").read_text())["breaks"] == 0
+
+
+def test_what_the_demo_paid_is_said_with_separators(tmp_path: Path, fundlab: Any) -> None:
+    status, out, err = fundlab("demo", "--out", tmp_path, "--transfers", 300)
+    assert status == 0, err
+    paid = json.loads((tmp_path / "demo.json").read_text())["withdrawal"]
+    before, after = (f"{Decimal(paid[f'balance_{when}']):,.2f}" for when in ("before", "after"))
+    assert "," in after
+    assert (
+        f"withdrawal  1,000.00 USD + 25.00 fee: COMPLETED; available {before} → {after}, moved by "
+        "exactly 1,025.00\n"
+    ) in out
 
 
 @pytest.mark.seconds
