@@ -239,7 +239,8 @@ def _show(
     totals: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """JSON has all of it. Text is to be looked at: names beside ids, times to the second, values to
-    the cent; of transfers one line of 120 columns. ``totals`` are of values."""
+    the cent, no column that is empty; of transfers one line of 120 columns. ``totals`` are of
+    values."""
     from decimal import Decimal
 
     import pandas as pd
@@ -288,7 +289,8 @@ def _show(
                 "status": line["status"], "amount": line["amount"], "asset": line["asset"],
             }  # fmt: skip
         lines.append(line)
-    columns = list(dict.fromkeys(key for line in lines for key in line))
+    keys = dict.fromkeys(key for line in lines for key in line)
+    columns = [key for key in keys if any(line.get(key) for line in lines)]
     table = Table(
         tuple((key, "number" if key in _AMOUNTS else "text") for key in columns),
         tuple(tuple(Cell(line.get(key, "")) for key in columns) for line in lines),

@@ -99,6 +99,10 @@ def test_ids_are_complete_and_amounts_aligned(
     accounts = fundlab("accounts", "--store", store)[1]
     assert "••••" in accounts
     assert "routing" not in accounts
+    # A list of the service does not show who owns an account: no column for nothing.
+    assert accounts.splitlines()[0].split()[:5] == ["id", "status", "network", "bank", "number"]
+    rows = json.loads(fundlab("accounts", "--store", store, "--json")[1])["accounts"]
+    assert {row["owner"] for row in rows} == {""}
 
 
 def test_a_year_of_transfers_fits_120_columns_and_is_read_at_a_glance(fundlab: Any) -> None:
