@@ -64,7 +64,8 @@ def imports(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
             yield node.module
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "needs":
-            yield ast.literal_eval(node.args[0])
+            if isinstance(node.args[0], ast.Constant):
+                yield str(node.args[0].value)
         else:
             yield from imports(node)
 

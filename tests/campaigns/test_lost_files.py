@@ -71,7 +71,7 @@ def every_way(folder: Path, spark: Any) -> dict[str, tuple[set[str], Way]]:
 
     def closed(store: Store) -> Any:
         with pytest.MonkeyPatch.context() as patch:  # what it would record is of no interest
-            patch.setattr(Store, "seal", lambda *_: None)
+            patch.setattr("fundlab.operate.store.seal", lambda *_: None)
             return store.close("2026-03", with_breaks="opening balances are not known")
 
     def queried(store: Store) -> Any:
