@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -81,6 +82,10 @@ def run(
                 if announce is None:
                     sys.stdout.write(f"{line}\n")
                     sys.stdout.flush()
+                    before_eyes = sys.stderr is not None and sys.stderr.isatty()
+                    # init has no option for the certificate of a sandbox with TLS
+                    if before_eyes and not env and sandbox.ca_bundle is None:
+                        sys.stderr.write(_next_step(sandbox))
                 else:
                     announce(line)
                 arrived.wait()
@@ -88,6 +93,16 @@ def run(
         for number, handler in previous.items():
             signal.signal(number, handler)
     return status
+
+
+def _next_step(sandbox: Sandbox) -> str:
+    """What who reads the announcement may do with it; the secret is not said twice."""
+    options = {"base_url": "--base-url", "auth_url": "--auth-url", "client_id": "--client-id",
+               "signing_key": "--key", "signing_key_id": "--key-id"}  # fmt: skip
+    made = sandbox.announcement()
+    given = [word for key, name in options.items() if key in made for word in (name, made[key])]
+    command = shlex.join(["fundlab", "init", *given])
+    return f"In another terminal, with the client_secret when it asks for it: {command}\n"
 
 
 class _BrokenOff(BaseException):

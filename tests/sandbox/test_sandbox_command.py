@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -48,6 +50,40 @@ def serving(
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("flags", [(), ("--signing",)])
+def test_at_a_terminal_it_says_how_to_go_on_and_that_works(
+    flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    parent, child = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fundlab", "sandbox", "--empty", *flags],
+        stdout=subprocess.PIPE, stderr=child, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        info = json.loads(process.stdout.readline())
+        said = os.read(parent, 4_000).decode().replace("\r\n", "\n")
+        assert said.count("\n") == 1
+        assert info["client_secret"] not in said
+        script = said.partition("when it asks for it: ")[2].replace(
+            "fundlab init", f"{shlex.quote(sys.executable)} -m fundlab init"
+        )
+        environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path),
+                   "FUNDLAB_CLIENT_SECRET": info["client_secret"]}  # fmt: skip
+        done = subprocess.run(
+            ["/bin/sh", "-c", script], env=environ, cwd=tmp_path, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "fundlab sync" in done.stdout
+    finally:
+        process.terminate()
+        process.communicate()
+        os.close(parent)
+        os.close(child)
 
 
 @pytest.mark.parametrize(
