@@ -217,11 +217,11 @@ SECTIONS: Final = (
         caption="Closing balances, and what the period changed",
         columns=lambda c: [
             c.asset,
-            *[(f"#{c.report.labels.get(one, one.capitalize())}", money, one)
-              for one in c.report.by_profile.columns[1:-3]],
             ("#All", money, "closing"),
             *[("#Before", money, "opening"), ("#Change", money, "change")]
-            * (c.report.first is not None),
+            * (c.report.first is not None),  # in sight, however many profiles and digits there are
+            *[(f"#{c.report.labels.get(one, one.capitalize())}", money, one)
+              for one in c.report.by_profile.columns[1:-3]],
         ],
         empty="No balances.",
     ),
