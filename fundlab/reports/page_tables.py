@@ -17,7 +17,7 @@ import pandas as pd
 from fundlab.analysis.closing import CAUSES
 from fundlab.base.values import money_text
 from fundlab.charts import humanise
-from fundlab.display import Cell, Style, Table
+from fundlab.display import Cell, Style, Table, value_text
 from fundlab.models import COMPLETED
 from fundlab.reports.facts import age_text, decimals
 from fundlab.settings.labels import UUID, shorten_id
@@ -164,7 +164,7 @@ def worth(amount: Any) -> Cell:
     """To the cent, all of it on hover: it comes of a price."""
     if pd.isna(amount):
         return Cell("no price", "number")
-    return Cell(f"{amount:,.2f}", "number", money_text(amount), amount)
+    return Cell(value_text(amount), "number", money_text(amount), amount)
 
 
 def bank_line(category: object) -> Cell:
