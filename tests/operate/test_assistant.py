@@ -117,6 +117,7 @@ def _held_against_the_library(store: fl.Store) -> None:
 
     def exact(frame: pd.DataFrame, *names: str) -> list[tuple[str, ...]]:
         def text(value: Any) -> str:
+            value = None if value is pd.NA else value  # which JSON has as null
             return f"{value:f}" if hasattr(value, "as_tuple") else str(value)
 
         return [tuple(map(text, row)) for row in frame[[*names]].itertuples(index=False)]
