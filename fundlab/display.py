@@ -330,7 +330,7 @@ def duration_text(span: pd.Timedelta) -> str:
 
 def price_text(price: Decimal) -> str:
     """``2,500.123457``: six decimals at most, of a price below 0.1 six digits."""
-    return money_text(EXACT.quantize(price, Decimal(1).scaleb(min(-6, price.adjusted() - 5))))
+    return money_text(EXACT.quantize(price, Decimal((0, (1,), min(-6, price.adjusted() - 5)))))
 
 
 def value_text(value: Decimal) -> str:
