@@ -338,9 +338,9 @@ def context(
     No row of the data is in it, and no word of a third party. Raises ``InvalidRequest`` for
     anything else, ``StoreError`` where there is no store.
 
-    >>> print(fl.context(transfers[["id", "total"]]))
+    >>> print(fl.context(transfers[["total"]]))
     frame: 5 rows
-    columns: id str, total decimal
+    columns: total decimal
     """
     choice("detail", detail, ("brief", "full"))
     if isinstance(subject, pd.DataFrame):
