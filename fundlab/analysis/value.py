@@ -272,7 +272,7 @@ def _unpriced(
 
 
 def _days(ns: int) -> str:
-    return f"{ns / DAY:,.1f}".removesuffix(".0") + " d"
+    return f"{ns / DAY:{',.1f' if ns >= DAY else '.2g'}}".removesuffix(".0") + " d"
 
 
 def _units(rows: pa.Table) -> pa.ChunkedArray:

@@ -213,5 +213,5 @@ def test_prices_that_were_not_looked_for_are_not_said_to_be_missing(
     assert "(the newest is " in kept["totals"]["unpriced"]
     assert "looked at" not in kept["totals"]["unpriced"]
     oldest = min(pd.Timestamp(row["observed_at"]) for row in asked["balances"]) - pd.Timedelta("1h")
-    said = f"above 0 d; transfers before {oldest:%Y-%m-%d %H:%M} UTC were not looked at"
+    said = f"above 0.042 d; transfers before {oldest:%Y-%m-%d %H:%M} UTC were not looked at"
     assert asked["totals"]["unpriced"].endswith(said)
