@@ -221,7 +221,7 @@ class Desk:
             journal=str(self.journal(who)), **self.signing(), **more,
         )  # fmt: skip
         chance = random.Random(f"line {self.seed} {who} {Virtual.now_ns}")
-        client.transport._http = Line(self, chance)  # type: ignore[assignment]
+        client.transport._opened = Line(self, chance)  # type: ignore[assignment]
         return client
 
     def signing(self) -> dict[str, str]:
