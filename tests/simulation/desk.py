@@ -26,6 +26,7 @@ from fundlab.client.client import Client
 from fundlab.models import SCOPES
 from fundlab.operate import store as facade
 from fundlab.sandbox.app import build_app
+from fundlab.sandbox.bank_book import Fault
 from fundlab.sandbox.control import Control
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.ledger import available
@@ -848,17 +849,22 @@ class Person:
             store.accept_set_aside(by=self.name, reason="simulated")
             sometimes("a row that was set aside was accepted")
 
-    def reconcile(self, _client: Client, wrong: bool) -> None:
-        """The last month against the statement of its bank, in which something may be wrong."""
+    def reconcile(self, _client: Client, fault: Fault | None) -> None:
+        """The last month of which the bank has anything against its statement, in which something
+        may be wrong."""
         desk, store = self.desk, self.desk.store()
         with desk.schedule.aside():
-            errors = {"doubled": 1} if wrong else {}
-            made = desk.control.bank_statement("2026-10", "camt.053", errors=errors)
+            made = desk.control.bank_statement("2026")
+            booked = [one["booked_on"][:7] for one in made["lines"]]
+            period = max([month for month in booked if month < "2026-11"], default="2026-10")
+            right = desk.control.bank_statement(period)
+            errors: dict[Fault, int] = {fault: 1} if fault else {}
+            made = desk.control.bank_statement(period, errors=errors)
         file = desk.root / self.name / made["name"]
         file.write_text(made["text"])
-        found = fl.bank.reconcile(store, fl.bank.read(file), "2026-10")
+        found = fl.bank.reconcile(store, fl.bank.read(file), period)
         with desk.schedule.aside():
-            oracles.reconciled(desk, store, found, made["lines"], wrong=wrong)
+            oracles.reconciled(desk, store, found, made["lines"], right["lines"])
 
     def publish(self, _client: Client) -> None:
         """The rows, for other engines; what a killed publication left does not stay."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fundlab.sandbox.bank_book import FAULTS as FAULTS_OF_A_BANK
 from tests.simulation.environment import BEGIN_NS, NS
 
 HOUR: Final = 3600 * NS
@@ -189,6 +190,7 @@ def drawn(seed: int, days: int) -> list[Happening]:
     errands(random.Random(f"errands {seed}"), days, add)
     gateways(random.Random(f"gateways {seed}"), days, add)
     offices(random.Random(f"offices {seed}"), days, add)
+    bank(random.Random(f"bank {seed}"), syncs, add)
     found.sort(key=lambda one: (one[0], one[1], one[2]))
     return [Happening(number, *one) for number, one in enumerate(found)]
 
@@ -452,7 +454,8 @@ def offices(chance: random.Random, days: int, add: Callable[..., None]) -> None:
                 add(at, "world", "garble", which=None)
                 add(at + HOUR // 2, "clerk", "sync", full=True)
         if held():
-            add(some_time(), "auditor", "reconcile", wrong=chance.random() < _SHARE)
+            fault = "doubled" if chance.random() < _SHARE else None
+            add(some_time(), "auditor", "reconcile", fault=fault)
         if held():
             at = some_time()
             add(at, "auditor", "publish")
@@ -472,3 +475,11 @@ def offices(chance: random.Random, days: int, add: Callable[..., None]) -> None:
             add(begin + 16 * HOUR + chance.randrange(4 * HOUR), "auditor", "reopen",
                 period="2026-10")  # fmt: skip
             add(begin + 22 * HOUR, "auditor", "close", period="2026-10")
+
+
+def bank(chance: random.Random, syncs: Sequence[int], add: Callable[..., None]) -> None:
+    """The last month against a statement in which the bank erred, once in each way that it may,
+    soon after the first sync: later the store seldom has all of the month."""
+    if chance.random() < _SHARE:
+        at = syncs[0] + chance.randrange(1, 90) * 60 * NS
+        add(at, "auditor", "reconcile", fault=chance.choice(FAULTS_OF_A_BANK))

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _LATE_NS: Final = 15 * 60 * 10**9
 """What appears so far behind others is left to full syncs."""
+_ON_ITS_WAY: Final = 20
+"""The day of a month after which a payment may be one that the bank has not booked yet."""
 _EACH: Final = 10
 _FILES: Final = 32
 _BYTES: Final = 64 << 20
@@ -326,20 +328,31 @@ def gone(desk: Desk, ids: Sequence[str]) -> None:
 
 
 def reconciled(
-    desk: Desk, store: fl.Store, found: fl.bank.Reconciliation, lines: Sequence[Row], *, wrong: bool
-) -> None:
-    """A month agrees with its bank where the store has all of it and the bank made no error, and
-    not where the bank made one. What was matched is what the bank says it booked."""
-    ours = {one["bank_ref"]: set(one["transfer_ids"]) for one in lines}
+    desk: Desk, store: fl.Store, found: fl.bank.Reconciliation, lines: Sequence[Row],
+    right: Sequence[Row],
+) -> None:  # fmt: skip
+    """A month agrees with its bank where the store has all of it and the bank booked what is
+    ``right``, and not where the bank erred: then what is wrong by how much is named. What the bank
+    left out of the month's last days may be on its way yet."""
     check(not any(found.statement["line"].eq("difference") & found.statement["amount"].ne(0)),
           f"the reconciliation does not add up: {found}")  # fmt: skip
-    whole = {id_ for ids in ours.values() for id_ in ids} <= held(store).keys()
+    whole = {id_ for one in right for id_ in one["transfer_ids"]} <= held(store).keys()
     if not whole or desk.misled or desk.vanished or desk.was_garbled:
         return
-    booked = [one for one in lines if one["kind"] == "doubled"] if wrong else []
-    check(found.ok == (not booked), f"{booked} is wrong at the bank, yet: {found}")
-    sometimes("an error of the bank was found", booked)
-    sometimes("a month agreed with its bank statement", not booked and lines)
+    booked, meant = (
+        Counter((Decimal(one["amount"]), one["booked_on"], *one["transfer_ids"]) for one in some)
+        for some in (lines, right)
+    )
+    wrong, left_out = booked - meant, meant - booked
+    recent = all(int(day[-2:]) > _ON_ITS_WAY for _, day, *_ in left_out)
+    if not (left_out and not wrong and recent):
+        check(found.ok == (booked == meant), f"{wrong}, {left_out} at the bank, yet: {found}")
+    amounts = {abs(amount) for amount, *_ in wrong + left_out}
+    amounts.add(abs(sum(one[0] for one in wrong) - sum(one[0] for one in left_out)))
+    named = {abs(amount) for amount in found.unexplained["amount"]}
+    check(found.ok or amounts & named, f"{wrong}, {left_out} at the bank, named: {named}")
+    sometimes("an error of the bank was found", not found.ok)
+    sometimes("a month agreed with its bank statement", booked == meant and lines)
 
 
 def published(desk: Desk, folder: Path, store: fl.Store) -> None:
