@@ -108,9 +108,11 @@ class Observation:
 class Account:
     """One balance: its opening, every observation of it, oldest first, and what the transfers
     had moved it by when the balances were last read (``due``) and now (``None``: nothing counts).
-    ``newest`` is the newest publication of the transfers; ``unanswered``: with which status the
-    service refused to say, when the balances were last read (404: it has no such balance, 200: its
-    answer cannot be read). ``expected``: current transfers count, or nobody could look.
+    ``newest`` is the newest publication of the transfers; ``answered``: the last one of balances in
+    which the service said an amount, although it moved and was not kept (0: none); ``unanswered``:
+    with which status it refused to, when the balances were last read (404: it has no such balance,
+    200: its answer cannot be read). ``expected``: current transfers count, nobody could look, or
+    the service has said an amount.
     """
 
     profile_id: str
@@ -120,6 +122,7 @@ class Account:
     due: Decimal
     now: Decimal | None
     newest: int
+    answered: int
     unanswered: int | None
     expected: bool
 
@@ -127,10 +130,10 @@ class Account:
     def proof(self) -> Proof:
         """How far what was reported goes: only an observation that belongs to the newest transfers
         says anything of now."""
+        if self.answered and self.unanswered in (403, 404):
+            return "no_longer_reported"
         if not self.observations:
             return "never_reported"
-        if self.unanswered in (403, 404):
-            return "no_longer_reported"
         belongs = self.observations[-1].seq >= self.newest and not self.moved_since
         return "now" if belongs else "until"
 
@@ -221,9 +224,13 @@ def read_accounts(transfers: Snapshot, balances: Snapshot) -> Accounts:
         (profile, asset): status for profile, asset, status in query.get("unanswered", ())
     }
     unseen = unsettled.union(pair for pair, status in unanswered.items() if status != 404)
+    answered = {pair: observations[-1].seq for pair, observations in seen.items()}
+    for entry in balances.publications:
+        for profile, asset, _ in entry.query.get("moving", ()):
+            answered[profile, asset] = max(entry.seq, answered.get((profile, asset), 0))
     begins = transfers.begins
     every = []
-    for pair in sorted({*sums, *seen, *unseen}):
+    for pair in sorted({*sums, *answered, *unseen}):
         mine, observations = sums.get(pair, []), seen.get(pair, [])
         opening = observations[0].difference if observations and begins is not None else _NOTHING
         asked_for = learned.get(pair, last + 1) <= last
@@ -234,10 +241,11 @@ def read_accounts(transfers: Snapshot, balances: Snapshot) -> Accounts:
             if asked_for and first <= last:
                 due = EXACT.subtract(due, moved_by)
             now = EXACT.subtract(now or _NOTHING, moved_by)
-        expected = pair in unseen or standing[pair] > len(gone.get(pair, ()))
+        counted = standing[pair] > len(gone.get(pair, ()))
+        expected = counted or pair in unseen or pair in answered
         every.append(
-            Account(*pair, opening, observations, due, now, transfers.limit, unanswered.get(pair),
-                    expected)
+            Account(*pair, opening, observations, due, now, transfers.limit, answered.get(pair, 0),
+                    unanswered.get(pair), expected)
         )  # fmt: skip
     return Accounts(tuple(every), begins, count)
 

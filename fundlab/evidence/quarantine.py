@@ -72,8 +72,7 @@ def left_out(accounts: Accounts, records: Iterable[Record]) -> dict[str, Record]
     of which the service has reported a balance since."""
     reported: dict[str, int] = {}
     for one in accounts.every:
-        for last in one.observations[-1:]:
-            reported[one.profile_id] = max(last.seq, reported.get(one.profile_id, 0))
+        reported[one.profile_id] = max(one.answered, reported.get(one.profile_id, 0))
     return {
         profile: record
         for record in records

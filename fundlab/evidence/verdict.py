@@ -239,8 +239,8 @@ def _shortfalls(judged: Sequence[Account]) -> list[str]:
     """What is not proved although it does not break, and what helps; a sentence for each kind."""
     sound = [one for one in judged if not one.difference]
     stale = [one for one in sound if one.proof == "until"]
-    lost = [one for one in sound if one.proof == "no_longer_reported"]
-    unshown = [one for one in sound if one.proof == "never_reported"]
+    lost = [one for one in sound if one.proof == "no_longer_reported" and one.observations]
+    unshown = [one for one in sound if one.proof != "now" and not one.observations]
     refused = [one for one in unshown if one.unanswered in (403, 404)]
     unasked = [one for one in unshown if one not in refused]
     lines = []

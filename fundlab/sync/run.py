@@ -330,6 +330,8 @@ class _Run:
     observed: pa.Table | None = None
     unsettled: list[Pair] = field(default_factory=list)
     unanswered: dict[Pair, int] = field(default_factory=dict)
+    moving: list[tuple[str, str, int]] = field(default_factory=list)
+    """Balances answered, but not kept as they moved, and when each was seen last (ns)."""
     notes: list[str] = field(default_factory=list)
     unreported: list[Pair] = field(default_factory=list)
     swept_at: int | None = None
@@ -503,7 +505,7 @@ class _Run:
             pending |= pairs_of(rows)
         balances, unread = self.store.snapshot("balances"), self.unread["balances"]
         invalid: dict[str, InvalidRow] = {}
-        observed = balances.table.schema.empty_table()
+        observed, answered = balances.table.schema.empty_table(), dict[Pair, int]()
         # Under a clock that stands still or runs behind each is later than those before it.
         moments = [last for part in balances.files for _, _, last in part.header.row_groups]
         newest = max(filter(None, moments), default=-1)
@@ -516,6 +518,8 @@ class _Run:
             for pair in pending:
                 self.unanswered.pop(pair, None)
             self.unanswered |= unanswered
+            at = looked.column("observed_at").cast(pa.int64()).to_pylist()
+            answered |= zip(_balances_in(looked), at, strict=True)
             observed = pa.concat_tables([observed, looked])
             # Whose balances may have moved meanwhile: those of transfers that have changed since
             # the last fetch, as they are now and as they were known: staged, else stored.
@@ -537,23 +541,27 @@ class _Run:
             if not pending:
                 break
             # What moved is not what was seen: looked at again, or left out in the end.
-            seen = zip(*(observed.column(n).to_pylist() for n in PAIR_COLUMNS[:2]), strict=True)
-            observed = observed.filter(pa.array([one not in pending for one in seen], pa.bool_()))
+            rests = [one not in pending for one in _balances_in(observed)]
+            observed = observed.filter(pa.array(rests, pa.bool_()))
         self.observed, self.unsettled = observed, sorted(pending)
-        names = pc.binary_join_element_wise(
-            *(observed.column(n) for n in PAIR_COLUMNS[:2]), pa.scalar(" ", pa.string())
+        kept = {*_balances_in(observed)}
+        self.moving = [(*pair, at) for pair, at in sorted(answered.items()) if pair not in kept]
+        shown = [" ".join(pair) for pair in answered if pair not in self.unanswered]
+        unread.take(
+            pa.array(shown, pa.string()), [one for one in invalid.values() if one.id not in shown]
         )
-        shown = {*names.to_pylist()}
-        unread.take(names, [row for row in invalid.values() if row.id not in shown])
         if self.unanswered:
             known = read_current(balances, [*PAIR_COLUMNS[:2], "observed_at"])
             last = known.group_by(PAIR_COLUMNS[:2]).aggregate([("observed_at", "max")])
+            moments = last.column("observed_at_max").cast(pa.int64()).to_pylist()
+            seen = dict(zip(_balances_in(last), moments, strict=True))
+            earlier = (entry.query.get("moving", ()) for entry in balances.publications)
+            for profile, asset, at in (*chain.from_iterable(earlier), *self.moving):
+                seen[profile, asset] = max(at, seen.get((profile, asset), at))
             lost: dict[tuple[str, int], list[tuple[int, str]]] = {}
-            for profile, asset, at in zip(
-                *(last.column(name).to_pylist() for name in PAIR_COLUMNS[:2]),
-                last.column("observed_at_max").cast(pa.int64()).to_pylist(), strict=True,
-            ):  # fmt: skip
-                if (status := self.unanswered.get((profile, asset), 200)) != 200:
+            for (profile, asset), status in sorted(self.unanswered.items()):
+                if (profile, asset) in seen and status != 200:
+                    at = seen[profile, asset]
                     self.unreported.append((profile, asset))
                     lost.setdefault((profile, status), []).append((at, asset))
             for (profile, status), mine in lost.items():
@@ -595,12 +603,14 @@ class _Run:
             query: dict[str, Any] = {"since": None, "swept_at": self.swept_at}
             if self.unsettled:
                 query["unsettled"] = self.unsettled
+            if self.moving:
+                query["moving"] = self.moving
             if self.unanswered:
                 query["unanswered"] = sorted([*pair, at] for pair, at in self.unanswered.items())
             publication = Publication(number, published_at, 0, query)
             groups = all_new(snapshot.table, self.observed)
             # That nothing of what was seen before can be seen any more is worth saying, too.
-            lost = bool(snapshot.files and (self.unsettled or self.unanswered))
+            lost = bool(self.moving or (snapshot.files and (self.unsettled or self.unanswered)))
             part = self._draft(snapshot, groups, publication, lost)
             done.append(TableSync("balances", count, count, 0, 0, 0, part))
         check_held()
@@ -639,6 +649,12 @@ class _Run:
 
 
 # ----------------------------------------------------------------------------- one table
+
+
+def _balances_in(rows: pa.Table) -> list[Pair]:
+    """The profile and asset of each."""
+    columns = (rows.column(name).to_pylist() for name in PAIR_COLUMNS[:2])
+    return list(zip(*columns, strict=True))
 
 
 class Watermark(NamedTuple):

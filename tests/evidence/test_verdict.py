@@ -574,6 +574,43 @@ def test_a_balance_of_nothing_that_nobody_could_look_at_is_not_proved(
 
 
 @pytest.mark.seconds
+@pytest.mark.parametrize("others", [1, 0])
+def test_a_balance_that_was_answered_only_while_it_moved_is_not_proved_without_it(
+    store: fl.Store, tmp_path: Path, others: int
+) -> None:
+    """Its only transfer moved at every look and failed: no observation was kept, nothing counts,
+    and the service has no such balance any more."""
+    service = FakeService([transfer(1, profile_id="p-2", status="FAILED")])
+    service.transfers += [transfer(2)] * others
+
+    def move(operation: str, params: dict[str, str]) -> None:
+        if operation == "get_profile_balance" and params["profile_id"] == "p-2":
+            later = moment(60 + len(service.calls))
+            service.transfers[0].update(memo=later, updated_at=later)
+
+    service.hook = move
+    assert store.sync(service).unsettled == (("p-2", "USD"),)
+    service.hook = lambda operation, params: None
+    known, service.get_profile_balance = service.get_profile_balance, _without(service, "p-2")
+    if not others:  # what makes a verdict of the store
+        service.transfers.append(transfer(100))
+    result = store.sync(service)
+    assert result.unreported == (("p-2", "USD"),)
+    assert "USD of p-2 is no longer reported (the service answers 404)" in "\n".join(result.notes)
+    judgement = agree(store, tmp_path)
+    assert (judgement.state, judgement.breaks) == ("partly_proved", 0)
+    assert judgement.table["proof"].tolist() == ["now", "no_longer_reported"]
+    assert "does not show 1 balance: USD of p-2" in judgement.text
+    store.accept_refused(profile_id="p-2", by="Ana", reason="sold")
+    assert agree(store, tmp_path).state == "proved"
+    service.hook, service.get_profile_balance = move, known
+    assert store.sync(service).unsettled == (("p-2", "USD"),)
+    service.hook, service.get_profile_balance = lambda *asked: None, _without(service, "p-2")
+    store.sync(service)
+    assert agree(store, tmp_path).state == "partly_proved", "it was reported again"
+
+
+@pytest.mark.seconds
 def test_a_store_of_which_every_balance_is_refused_is_proved_no_more(
     store: fl.Store, tmp_path: Path
 ) -> None:
