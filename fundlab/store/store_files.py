@@ -288,10 +288,6 @@ class StoreFiles:
             finally:
                 self._held = None
 
-    def _begun(self) -> Manifest:
-        """The manifest that a run which holds the lock goes on from."""
-        return self.manifest() if self._held is None else self._held
-
     def commit(
         self,
         check_held: Callable[[], None],
@@ -306,7 +302,7 @@ class StoreFiles:
         count, and the ``records`` are there. The caller holds the lock, and has written the files;
         ``before`` is for a repair, where the newest manifest is lost. Raises ``StoreLocked`` where
         another machine has published since the lock was taken."""
-        before = self._begun() if before is None else before
+        before = self.manifest() if before is None else before
         check_held()
         made: list[Record] = []
         folder, newest = self.path / RECORDS, before.record
@@ -330,7 +326,7 @@ class StoreFiles:
 
     def merge(self, table: str, check_held: Callable[[], None]) -> Draft | None:
         """Merge the files of ``table``; the caller holds the lock."""
-        before = self._begun()
+        before = self.manifest()
         draft = merge_files(self.path / table, self.snapshot(table, manifest=before))
         if draft is None:
             return None
@@ -367,21 +363,15 @@ class StoreFiles:
         Raises ``StoreError`` where that is days ahead: ``as_of`` could tell nothing apart.
         """
         now, manifest = self.clock(), self.manifest()
-        newest = [
-            snapshot.files[-1]
-            for table in TABLES
-            if (snapshot := self.snapshot(table, manifest=manifest)).files
-        ]
-        moments = [part.header.publications[-1].published_at for part in newest]
-        latest = max(moments, default=now - 1)
-        if latest <= now + _CLOCKS_DIFFER_NS:
-            return max(now, latest + 1)
-        wrong = [
-            str(part.path)
+        published = {
+            part.path: part.header.publications[-1].published_at
             for table in TABLES
             for part in self.snapshot(table, manifest=manifest).files
-            if part.header.publications[-1].published_at > now + _CLOCKS_DIFFER_NS
-        ]
+        }
+        latest = max(published.values(), default=now - 1)
+        if latest <= now + _CLOCKS_DIFFER_NS:
+            return max(now, latest + 1)
+        wrong = [str(path) for path, at in published.items() if at > now + _CLOCKS_DIFFER_NS]
         raise StoreError(
             f"{self.path} was last written at {Instant.from_ns(latest)}, but this machine's clock "
             f"says {Instant.from_ns(now)}: set the clock right; or, if it was wrong then, move "
