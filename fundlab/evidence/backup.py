@@ -105,11 +105,7 @@ def back_up(
     content = canonical({"at": at, "files": files, "journals": kept, "manifest": newest})
     number = len(_manifests(destination)) + 1
     digest = hashlib.sha256(content).hexdigest()
-    folder = destination / _MANIFESTS
-    hidden = disk.hidden_file(folder, uuid4().hex)
-    with disk.new_file(hidden) as file:
-        file.write(content)
-    disk.publish(hidden, folder / f"{number:08d}-{digest[:16]}.json")
+    disk.write_new(destination / _MANIFESTS / f"{number:08d}-{digest[:16]}.json", content)
     size = sum(size for size, _ in files.values())
     return Backup(str(destination), at, len(files), size, copied, tuple(kept))
 
@@ -157,10 +153,7 @@ def _copy(source: StorePath, target: StorePath, digest: str | None = None) -> li
     found = hashlib.sha256(content).hexdigest()
     if digest is not None and found != digest:
         raise StoreDamaged("is not what was written", path=source)
-    hidden = disk.hidden_file(target.parent, uuid4().hex)
-    with disk.new_file(hidden) as file:
-        file.write(content)
-    disk.publish(hidden, target)
+    disk.write_new(target, content)
     if hashlib.sha256(target.read_bytes()).hexdigest() != found:
         raise StoreDamaged("is not what was copied there", path=target)
     return [len(content), found]

@@ -16,6 +16,9 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
+from uuid import uuid4
+
+import pyarrow as pa
 
 from fundlab.base.atomic_files import try_lock, unfinished
 from fundlab.base.errors import StoreError, StoreLocked, first_line
@@ -86,6 +89,24 @@ def publish(hidden: Path, path: StorePath) -> None:
         else:
             hidden.rename(path)
             sync_folder(path.parent)
+
+
+def write_new(path: StorePath, content: bytes | pa.Buffer) -> None:
+    """A new file that appears at once and complete."""
+    hidden = hidden_file(path.parent, uuid4().hex)
+    with new_file(hidden) as file:
+        file.write(content)
+    publish(hidden, path)
+
+
+def rewrite(path: StorePath, content: bytes) -> None:
+    """A file in place of any there is, at once and complete."""
+    if isinstance(path, RemotePath):
+        with named(path):
+            path.write_bytes(content)
+    else:
+        with replacing(path) as file:
+            file.write(content)
 
 
 def make_folder(folder: StorePath, advice: str = _PUBLISHED) -> None:

@@ -154,10 +154,7 @@ def write_manifest(
                 if there != written:
                     raise beaten(store) from None
     else:
-        hidden = disk.hidden_file(path.parent, path.stem)
-        with disk.new_file(hidden) as file:
-            file.write(written)
-        disk.publish(hidden, path)
+        disk.write_new(path, written)
     write_head(store, made)
     return made
 
@@ -167,24 +164,14 @@ def restore_manifest(store: Path, written: bytes) -> None:
     content = json.loads(written)
     manifest = Manifest(content["manifest"]["number"], hash=content["sha256"])
     if manifest.number:
-        hidden, path = store / "restored.tmp", store / manifest.name
-        with disk.new_file(hidden) as file:
-            file.write(written)
-        disk.make_folder(path.parent)
-        disk.publish(hidden, path)
+        disk.write_new(store / manifest.name, written)
         write_head(store, manifest)
 
 
 def write_head(store: StorePath, manifest: Manifest) -> None:
     """Note which manifest is the newest, and remove those that nobody needs any more: all but it
     and the one before it."""
-    path, text = store / HEAD, canonical([manifest.number, manifest.hash])
-    if isinstance(path, RemotePath):
-        with disk.named(path):
-            path.write_bytes(text)
-    else:
-        with disk.replacing(path) as file:
-            file.write(text)
+    disk.rewrite(store / HEAD, canonical([manifest.number, manifest.hash]))
     old = [number for number in numbers_of(store) if number < manifest.number - 1]
     disk.remove([store / f"{MANIFESTS}/{number:08d}.json" for number in old])
 

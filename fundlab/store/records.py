@@ -74,10 +74,7 @@ def write_record(
              "content": dict(content)}  # fmt: skip
     written = canonical(whole)
     made = _record(written)
-    hidden = disk.hidden_file(folder, f"{number:08d}-{made.hash[:16]}")
-    with disk.new_file(hidden) as file:
-        file.write(written)
-    disk.publish(hidden, folder / made.name)
+    disk.write_new(folder / made.name, written)
     return made
 
 

@@ -18,7 +18,7 @@ from fundlab.base.atomic_files import sweep
 from fundlab.base.errors import StoreDamaged, StoreError
 from fundlab.store import disk
 from fundlab.store.manifests import canonical
-from fundlab.store.remote import RemotePath, StorePath
+from fundlab.store.remote import StorePath
 
 RUNS: Final = "runs"
 
@@ -29,16 +29,10 @@ log = logging.getLogger(__name__)
 def write_run(folder: StorePath, run: Run, at: str, content: Mapping[str, Any]) -> None:
     """Note a ``run`` that ended ``at``. Where that cannot be written, a warning says so: what the
     run did is done."""
-    path = folder / f"{run}.json"
     noted = {"at": at, **content}
     text = canonical(noted | {"sha256": _hash(run, noted)})
     try:
-        if isinstance(path, RemotePath):
-            with disk.named(path):
-                path.write_bytes(text)
-        else:
-            with disk.replacing(path) as file:
-                file.write(text)
+        disk.rewrite(folder / f"{run}.json", text)
     except StoreError as error:
         log.warning("this %s is not noted for 'fundlab status': %s", run, error)
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -172,11 +171,8 @@ class Stage:
         with pa.ipc.new_file(buffer, rows.schema, options=options) as writer:
             writer.write_table(rows)
         content = buffer.getvalue()
-        hidden = disk.hidden_file(self.folder, uuid.uuid4().hex)
-        with disk.new_file(hidden) as file:
-            file.write(content)
         path = self.folder / f"{len(self._files) + 1:08d}-{_hash(content)}.arrow"
-        disk.publish(hidden, path)
+        disk.write_new(path, content)
         self._files.append(Piece(self.table, path, piece.rows, piece.first))
         self.covered = merged([*self.covered, *spans])
 
