@@ -184,20 +184,8 @@ class _Reading:
     def tell(self) -> int:
         return self._position
 
-    def size(self) -> int:
-        return self._size
-
     def close(self) -> None:
         self.closed = True
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return True
 
 
 @contextmanager

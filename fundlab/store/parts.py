@@ -463,12 +463,3 @@ class _HashingSink:
 
     def close(self) -> None:
         self.closed = True  # the file itself is closed by who opened it, after fsync
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
