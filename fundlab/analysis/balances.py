@@ -62,11 +62,7 @@ __all__ = [
     "statement",
     "write_running",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy  # what completion offers
 
 _BLOCK: Final = 64
 _PARTS: Final = ("credits", "debits", "fees")

@@ -57,11 +57,7 @@ from fundlab.tables.transfers import (
 )
 
 __all__ = ["Accounts", "entries"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy  # what completion offers
 
 Role = Literal[
     "balance", "counterparty", "fee", "conversion", "internal", "held", "opening", "unexplained"

@@ -36,11 +36,7 @@ from fundlab.tables.transfers import (
 )
 
 __all__ = ["anomalies", "invariants"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy  # what completion offers
 
 _WANTED: Final = Wanted(
     "transfers",

@@ -30,11 +30,7 @@ from fundlab.analysis.engines import (
 from fundlab.base.errors import AnalysisError, shorten
 
 __all__ = ["backlog", "identity_statuses", "timeline"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy  # what completion offers
 
 _EVENTS: Final = Wanted(
     "events",

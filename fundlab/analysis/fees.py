@@ -41,11 +41,7 @@ from fundlab.models import TransferType
 from fundlab.tables.transfers import MOMENTS, Basis, Rows, moved_asset
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy  # what completion offers
 
 BPS_PLACES: Final = Decimal("0.0001")
 GUARANTEED_NS: Final = 5 * 60 * 10**9

@@ -20,11 +20,7 @@ from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
 from fundlab.tables.transfers import Basis, Rows, change, moved_asset
 
 __all__ = ["explain"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy  # what completion offers
 
 Segment = tuple[str, ...]
 """Asset, direction, and what the periods are taken apart by."""

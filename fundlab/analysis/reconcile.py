@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from fundlab.evidence.table_store import TableStore
 
 __all__ = ["compare", "explain", "explore", "judge"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # what completion offers
 
 
 def judge(

@@ -47,11 +47,7 @@ from fundlab.evidence.table_store import TableStore
 from fundlab.tables.transfers import moved_asset
 
 __all__ = ["of", "totals"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy  # what completion offers
 
 SERVICE_CURRENCY: Final = "USD"
 """That of ``notional_value`` (interface §2.4)."""

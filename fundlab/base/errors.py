@@ -97,11 +97,7 @@ __all__ = [
     "UnpricedWarning",
     "ValidationFailed",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy  # what completion offers
 
 _JOINERS: Final = "\u200c\u200d"  # of letters in Persian or Hindi names, and of emoji
 

@@ -47,7 +47,7 @@ __all__ = [
     "transfer_hours",
     "waterfall",
 ]
-
+__dir__ = __all__.copy  # what completion offers
 
 if TYPE_CHECKING:
     from fundlab.charts.figure import to_svg
@@ -59,7 +59,3 @@ def __getattr__(name: str) -> object:
     from fundlab.charts.figure import to_svg  # matplotlib takes longer to import than a page
 
     return to_svg
-
-
-def __dir__() -> list[str]:
-    return __all__

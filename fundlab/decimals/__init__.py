@@ -33,11 +33,7 @@ __all__ = [
     "rolling",
     "types_mapper",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy  # what completion offers
 
 gaps.close(gaps.GAPS)
 for module, later in gaps.ON_IMPORT.items():

@@ -44,11 +44,7 @@ __all__ = [
     "write_workbook",
     "writing",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy  # what completion offers
 
 Format = Literal["csv", "xlsx", "parquet", "json"]
 Writer = Callable[[pa.Table, Path], None]

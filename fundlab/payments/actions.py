@@ -55,7 +55,4 @@ __all__ = [
     "wait_for_deposit",
     "withdraw",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy  # what completion offers
