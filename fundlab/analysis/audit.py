@@ -23,7 +23,7 @@ from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, number_of, shorten
 from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
-from fundlab.base.values import exact_sum, money_text
+from fundlab.base.values import exact_sum, in_units, money_text, of_units
 from fundlab.display import Card, Row, Shown
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook
 from fundlab.tables.transfers import Basis, moved_asset
@@ -165,7 +165,7 @@ def sample(
             nw.col("asset") == asset, nw.col("at") >= first, nw.col("at") < end, nw.col("total") > 0
         )
         every = bench.collect(rows.select("id", "at", "profile_id", "type", "total").sort("id"))
-    amounts = [_units(one) for one in every.column("total").to_pylist()]
+    amounts = [in_units(total) for total in every.column("total").to_pylist()]
     step, hits = None, [1] * len(amounts)
     if method == "mus":
         if size is not None:
@@ -340,9 +340,5 @@ def _refuse(ids: Sequence[object], what: str) -> None:
         raise AnalysisError(f"{number_of(len(ids), 'transfer')} {what}: {shown}")
 
 
-def _units(amount: Decimal) -> int:
-    return int(amount.scaleb(MAX_FRACTION_DIGITS, EXACT))
-
-
 def _amount(units: int) -> Decimal:
-    return Decimal(units).scaleb(-MAX_FRACTION_DIGITS, EXACT).normalize(EXACT)
+    return of_units(units).normalize(EXACT)

@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import chain
 from typing import Final
 
-from fundlab.base.exact import EXACT
-from fundlab.base.values import Instant, money_text
+from fundlab.base.values import Instant, money_text, of_units
 from fundlab.models import INTERNAL_TYPES
 from fundlab.tables.transfers import change_of, direction_of_type, right_total_of
 
@@ -63,7 +61,6 @@ MAX_SUSPECTS: Final = 3
 FEW_BALANCES: Final = 3
 """Fewer balances say nothing about all of them."""
 
-_SCALE: Final = 18
 
 Pair = tuple[str, str]
 Kind = tuple[str, str, str]
@@ -79,18 +76,9 @@ LOOKS: Final = (
 """What two rows share if they are one transfer; the first of each must be there."""
 
 
-def units(amount: Decimal) -> int:
-    """``10.5`` as whole units of 10^-18."""
-    return int(EXACT.scaleb(amount, _SCALE))
-
-
-def decimal(amount: int) -> Decimal:
-    return EXACT.scaleb(Decimal(amount), -_SCALE)
-
-
 def _money(amount: int) -> str:
     """``10500000000000000000`` units as ``10.50``."""
-    return money_text(decimal(amount))
+    return money_text(of_units(amount))
 
 
 def _second(ns: int) -> str:

@@ -30,10 +30,8 @@ from fundlab.analysis.causes import (
     Kind,
     Pair,
     Row,
-    decimal,
     find_causes,
     transposed,
-    units,
 )
 from fundlab.analysis.checks import fee_shares
 from fundlab.analysis.compare import REPORTED, compared, known_of
@@ -50,6 +48,7 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.values import in_units, of_units
 from fundlab.evidence.observations import exact_table
 from fundlab.models import Direction
 from fundlab.tables.transfers import (
@@ -158,8 +157,8 @@ def explain(
         begins_late = len(known) >= FEW_BALANCES and 2 * higher > len(known)
         evidence = gather_evidence(bench, rows, breaks, opened, begins_late)
         lines = [
-            (*(found.profile_id, found.asset), decimal(found.difference), rank, cause.cause,
-             cause.transfer_id, decimal(cause.amount), cause.detail)
+            (*(found.profile_id, found.asset), of_units(found.difference), rank, cause.cause,
+             cause.transfer_id, of_units(cause.amount), cause.detail)
             for place, found in enumerate(breaks)
             for rank, cause in enumerate(find_causes(found, place, evidence), start=1)
         ]  # fmt: skip
@@ -186,10 +185,10 @@ def _observations(
         for row in bench.collect(rows).to_pylist():
             entry = {"at": row["observed_at"], "trading": 0}
             if want is _DIFFERENCES:
-                entry["difference"] = units(row["difference"])
+                entry["difference"] = in_units(row["difference"])
             else:
-                entry["trading"] = units(row["trading"])
-                entry["total"] = units(row["available"]) + entry["trading"]
+                entry["trading"] = in_units(row["trading"])
+                entry["total"] = in_units(row["available"]) + entry["trading"]
             if entry not in observations[row["profile_id"], row["asset"]]:
                 observations[row["profile_id"], row["asset"]].append(entry)
     for entries in observations.values():
@@ -254,7 +253,7 @@ def moved_until(
     moved = nw.col("signed").cum_sum().over(*KEYS, order_by=["at", "turn"])
     last_steps = steps.with_columns(moved=moved).filter(nw.col("turn") == 1)
     return {
-        (row["profile_id"], row["asset"], row["at"]): units(row["moved"])
+        (row["profile_id"], row["asset"], row["at"]): in_units(row["moved"])
         for row in bench.collect(last_steps.select(*KEYS, "at", "moved")).to_pylist()
     }
 
@@ -268,12 +267,12 @@ def find_breaks(
     """Of each balance what it differs by; where it was observed several times, each interval over
     which that changes."""
     openings = {
-        (row["profile_id"], row["asset"]): units(row["opened"]) for row in opened.to_pylist()
+        (row["profile_id"], row["asset"]): in_units(row["opened"]) for row in opened.to_pylist()
     }
     for side in sorted(sides, key=lambda side: (side["profile_id"], side["asset"])):
         pair = side["profile_id"], side["asset"]
         entries = observed.get(pair, ())
-        total, trading = units(side["difference"]), entries[-1]["trading"] if entries else 0
+        total, trading = in_units(side["difference"]), entries[-1]["trading"] if entries else 0
         if len(entries) <= 1:
             at = entries[-1]["at"] if entries else None
             reported = side["reported"] is not None
@@ -313,7 +312,7 @@ def gather_evidence(
     differ = exact_table(
         _BREAK,
         [
-            (number, broken.profile_id, broken.asset, decimal(broken.difference),
+            (number, broken.profile_id, broken.asset, of_units(broken.difference),
              _BEGINNING if broken.first is None else broken.first,
              *(_NOW if at is None else at for at in (broken.last, broken.observed)))
             for number, broken in enumerate(breaks)
@@ -357,14 +356,14 @@ def gather_evidence(
     copies: Counter[tuple[Any, ...]] = Counter()
     for table in tables:
         numbers = table.column("number").to_pylist()
-        lines = _in_units(table.drop_columns(["number"]))
+        lines = _rows_in_units(table.drop_columns(["number"]))
         mine = Counter(zip(numbers, (tuple(row.items()) for row in lines), strict=True))
         for (_, line), times in mine.items():
             copies[line] = max(copies[line], times)
     each = sorted(map(dict, copies.elements()), key=lambda row: (row["created"], str(row)))
     candidates = [Row(**row, place=position) for position, row in enumerate(each)]
     fees: dict[Kind, dict[int, int]] = defaultdict(dict)
-    for row in _in_units(usual):
+    for row in _rows_in_units(usual):
         fees[row["type"], row["sent"], row["network"]][row["fee"]] = row["times"]
     alone = odd_halves.filter(odd_halves.column("alone")).column("group_id")
     return Evidence(
@@ -527,7 +526,7 @@ class _Search:
             *(nw.col(f"{name}_sum").sum() for name in sets if name != "counting"),
             nw.col("after_id").min(),
         )
-        facts = {row.pop("number"): row for row in _in_units(self.bench.collect(sums))}
+        facts = {row.pop("number"): row for row in _rows_in_units(self.bench.collect(sums))}
         # When each balance began to move, how low it ever was and since when below zero, as
         # balances.running has it in the view "available"; moments count as one.
         steps = (
@@ -554,7 +553,7 @@ class _Search:
         )
         lows = {
             (row.pop("profile_id"), row.pop("asset")): row
-            for row in _in_units(self.bench.collect(ends))
+            for row in _rows_in_units(self.bench.collect(ends))
         }
         return [
             Facts(**facts.get(number, {}), **lows.get((broken.profile_id, broken.asset), {}))
@@ -587,7 +586,7 @@ def _targets(breaks: Iterable[Break]) -> Mapping[str, pa.Table]:
         column: pa.table(
             {
                 "number": pa.array([number for number, _ in found], pa.int64()),
-                column: pa.array([decimal(value) for _, value in found], AMOUNT_TYPE),
+                column: pa.array([of_units(value) for _, value in found], AMOUNT_TYPE),
             }
         )
         for column, found in lines.items()
@@ -599,10 +598,10 @@ def _parts(amount: int, of: int) -> tuple[int, ...]:
     return () if amount % of else (amount // of,)
 
 
-def _in_units(table: pa.Table) -> list[dict[str, Any]]:
+def _rows_in_units(table: pa.Table) -> list[dict[str, Any]]:
     """The rows with money as whole units."""
     columns = {
-        name: [units(value) for value in column.to_pylist()]
+        name: [in_units(value) for value in column.to_pylist()]
         if pa.types.is_decimal(column.type)
         else column.to_pylist()
         for name, column in zip(table.column_names, table.columns, strict=True)

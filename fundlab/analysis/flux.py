@@ -16,7 +16,7 @@ from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench
 from fundlab.analysis.periods import period_before, period_bounds
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, shorten
-from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
+from fundlab.base.values import in_units, of_units
 from fundlab.tables.transfers import Basis, Rows, change, moved_asset
 
 __all__ = ["explain"]
@@ -134,7 +134,7 @@ def explain(
                 makers = _makers(driver, was, now, difference, rows_of, limit)
             made = _nearest(makers[1], steps[whole(segment)[:-1]])
             amounts = (was.moved, now.moved, difference, made)
-            rows.append([*segment, driver, *map(_amount, amounts), " ".join(makers[0]) or None])
+            rows.append([*segment, driver, *map(of_units, amounts), " ".join(makers[0]) or None])
         types = dict.fromkeys((*keys, "driver"), TEXT_TYPE)
         types |= {**dict.fromkeys(_NUMBERS, AMOUNT_TYPE), "transfers": TEXT_TYPE}
         columns = zip(*rows, strict=True) if rows else [[] for _ in types]
@@ -180,7 +180,7 @@ def _sums(bench: Workbench[Any], rows: Rows, keys: Sequence[str]) -> dict[Segmen
     )
     return {
         tuple(row[name] for name in keys): _Sums(
-            row["count"], _units(row["moved"]), _units(row["quantity"])
+            row["count"], in_units(row["moved"]), in_units(row["quantity"])
         )
         for row in bench.collect(sums).to_pylist()
     }
@@ -216,7 +216,7 @@ def _extremes(
     ends = ranked.filter((nw.col("up") <= MOST) | (nw.col("down") <= MOST))
     found: dict[Segment, list[tuple[str, int, int]]] = defaultdict(list)
     for row in bench.collect(ends.select(*keys, "id", "moved", "quantity")).to_pylist():
-        amounts = _units(row["moved"]), _units(row["quantity"])
+        amounts = in_units(row["moved"]), in_units(row["quantity"])
         found[tuple(row[name] for name in keys)].append((row["id"], *amounts))
     return found
 
@@ -265,11 +265,3 @@ def _makers(
 
 def _nearest(amount: Fraction, step: int) -> int:
     return round(amount / step) * step
-
-
-def _units(amount: Decimal) -> int:
-    return int(amount.scaleb(MAX_FRACTION_DIGITS, EXACT))
-
-
-def _amount(units: int) -> Decimal:
-    return Decimal(units).scaleb(-MAX_FRACTION_DIGITS, EXACT)

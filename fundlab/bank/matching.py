@@ -37,8 +37,7 @@ from fundlab.bank.model import FIAT, Rule, check_window, given_amount, words
 from fundlab.bank.search import EARLY, Group, Item, Search, place_of
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, OtherSideWarning, number_of
-from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
-from fundlab.base.values import plain_text
+from fundlab.base.values import in_units, of_units, plain_text
 from fundlab.tables.frames import to_frame
 
 Side = Literal["ours", "service"]
@@ -194,7 +193,7 @@ def match(
     del by_id  # as large as the transfers themselves
     # Amounts are counted in the greatest unit that all are multiples of: a cent, most often.
     every = [*ours, *theirs]
-    less_by, within = [_scaled(fee) for fee in given], [_scaled(rule.amount) for rule in rules]
+    less_by, within = [in_units(fee) for fee in given], [in_units(rule.amount) for rule in rules]
     known = (*less_by, *within)
     unit = gcd(*(i.amount for i in every), *(i.charges for i in theirs), *known) or 1
     for item in every:
@@ -283,7 +282,7 @@ def _transfers(
             ("counterparty", _SHORTEST_COUNTERPARTY), ("memo", _SHORTEST_NAME))]  # fmt: skip
         said = tuple(name for name, least in names if len(name) >= least)
         keys = tuple((name, row[name]) for name in _LUMPED_BY if row[name])
-        amount = _scaled(row["amount"]) * (1 if row["direction"] == enters else -1)
+        amount = in_units(row["amount"]) * (1 if row["direction"] == enters else -1)
         kind = row["asset"], amount < 0
         item = Item(
             -number, row["id"], shared.setdefault(kind, kind), amount, made,
@@ -325,11 +324,11 @@ def _entries(
         said = " ".join(row[name] or "" for name in ("bank_ref", "own_ref", "counterparty", "memo"))
         found = _runs(words(said))
         both = booked, booked if valued is None else valued
-        amount = _scaled(row["amount"])
+        amount = in_units(row["amount"])
         named = (item for name in sorted(found & by_id.keys()) for item in by_id[name])
         items.append(
             Item(number, row["entry_id"], (row["asset"] or asset, amount < 0), amount, min(both),
-                 max(both), _scaled(row["charges"] or Decimal(0)), tuple(sorted(found & names)),
+                 max(both), in_units(row["charges"] or Decimal(0)), tuple(sorted(found & names)),
                  mentions=tuple(dict.fromkeys(named)),
                  rules=tuple(n for n, text in enumerate(says) if not text or text in found))
         )  # fmt: skip
@@ -354,17 +353,12 @@ def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _scaled(amount: Decimal) -> int:
-    """In the smallest unit that an amount can have."""
-    return int(amount.scaleb(MAX_FRACTION_DIGITS, EXACT))
-
-
 # --------------------------------------------------------------------------------- what comes out
 
 
 def _result(search: Search, unit: int) -> Matching:
     def money(units: int) -> Decimal:
-        return Decimal(units * unit).scaleb(-MAX_FRACTION_DIGITS, EXACT)
+        return of_units(units * unit)
 
     def row(item: Item) -> dict[str, Any]:
         return {"side": "bank" if item.number >= 0 else "service", "item_id": item.id,

@@ -152,6 +152,15 @@ def exact_sum(amounts: Iterable[Decimal]) -> Decimal:
     return reduce(EXACT.add, amounts, Decimal(0))
 
 
+def in_units(amount: Decimal) -> int:
+    """How many units of 10^-18, the smallest an amount can have."""
+    return int(amount.scaleb(MAX_FRACTION_DIGITS, EXACT))
+
+
+def of_units(units: int) -> Decimal:
+    return Decimal(units).scaleb(-MAX_FRACTION_DIGITS, EXACT)
+
+
 def plain_text(value: Decimal, decimals: int = 0) -> str:
     """``value`` to its last digit, without exponent, and zeros only up to ``decimals`` of them.
 
