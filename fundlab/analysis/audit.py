@@ -25,6 +25,7 @@ from fundlab.base.errors import AnalysisError, number_of, shorten
 from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
 from fundlab.base.values import exact_sum, in_units, money_text, of_units
 from fundlab.display import Card, Row, Shown
+from fundlab.evidence.observations import exact_table
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook
 from fundlab.tables.transfers import Basis, moved_asset
 
@@ -312,9 +313,7 @@ def _as_frame(rows: Iterable[tuple[str, int, Fraction, Fraction | None, Fraction
         allowance = exact_sum(filter(None, (basic, more)))
         parts = (projected, basic, None if basic is None else more, allowance)
         found.append((side, count, *parts, exact_sum(filter(None, (projected, allowance)))))
-    arrays = [pa.array(column, kind) for column, kind in
-              zip(zip(*found, strict=True), _FOUND.types, strict=True)]  # fmt: skip
-    return to_pandas(pa.table(arrays, schema=_FOUND))
+    return to_pandas(exact_table(_FOUND, found))
 
 
 def _confidence(given: str | Decimal) -> Decimal:

@@ -16,7 +16,6 @@ from fundlab.analysis.closing import roll_forward
 from fundlab.analysis.counting import (
     KEYS,
     SHOWN_ROWS,
-    ZERO,
     balances_of,
     moment_of,
     opening_balances,
@@ -47,7 +46,7 @@ from fundlab.analysis.streaming import stream_running, write_stream
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
 from fundlab.store.snapshot import steadily
-from fundlab.tables.transfers import Basis, View, has_right_total
+from fundlab.tables.transfers import ZERO, Basis, View, has_right_total
 
 if TYPE_CHECKING:
     from fundlab.evidence.table_store import TableStore

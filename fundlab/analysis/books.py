@@ -21,7 +21,6 @@ import pyarrow as pa
 from fundlab.analysis.counting import (
     KEYS,
     SHOWN_ROWS,
-    ZERO,
     choice,
     moment_of,
     opening_balances,
@@ -46,6 +45,7 @@ from fundlab.base.errors import AnalysisError, UnmappedWarning, number_of
 from fundlab.models import INTERNAL_TYPES
 from fundlab.tables.expand import member
 from fundlab.tables.transfers import (
+    ZERO,
     Basis,
     Rows,
     View,
@@ -264,14 +264,13 @@ def postings_of(bench: Workbench[Any], transfers: object, view: View, basis: Bas
     refuse(bench, rows, needed, among=counts(view), uncountable=True)
     done = counts("ledger")
     refuse(bench, rows, (by,), among=done)
-    signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col("amount"))
     converted = nw.coalesce(nw.col("balance_asset") != nw.col("asset"), nw.lit(False))
     rows = rows.filter(counts(view)).with_columns(
         own=nw.col("asset"),
         moved=moved_asset(),
         at=placed_at(basis),
         change=change(),
-        signed=signed.otherwise(ZERO - nw.col("amount")),
+        signed=change("amount"),
         done=done,
         half=is_half(),
         converted=converted,

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.analysis.counting import KEYS, ZERO, completed, moment_of, opening_balances
+from fundlab.analysis.counting import KEYS, completed, moment_of, opening_balances
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench, columns
 from fundlab.analysis.periods import Moment, period_bounds
@@ -25,7 +25,7 @@ from fundlab.evidence.verdict import judge_accounts
 from fundlab.models import COMPLETED
 from fundlab.store.snapshot import steadily
 from fundlab.tables import to_frame
-from fundlab.tables.transfers import LINES, SETTLED_AT, Basis, Rows, change, line, moved_asset
+from fundlab.tables.transfers import LINES, SETTLED_AT, ZERO, Basis, Rows, change, line, moved_asset
 
 if TYPE_CHECKING:
     from fundlab.evidence.table_store import TableStore
@@ -103,11 +103,10 @@ def _entries(bench: Workbench[Any], transfers: object, basis: Basis, first: int,
     want = wanted(by, type=TEXT, amount=MONEY, fee=MONEY)
     needed = ("id", "profile_id", "asset", "type", "amount", "fee", "total", by)
     rows = completed(bench, transfers, want, *needed).filter(nw.col(by) < end)
-    signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col("amount"))
     rows = rows.with_columns(
         line=line(),
         asset=moved_asset(),
-        signed=signed.otherwise(ZERO - nw.col("amount")),
+        signed=change("amount"),
         change=change(),
     )
     key, no_type = ("id", *KEYS, by), nw.lit("")

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from fundlab.analysis.counting import (
     KEYS,
-    ZERO,
     balances_of,
     opening_balances,
     refuse,
@@ -32,7 +31,7 @@ from fundlab.analysis.engines import (
 )
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.evidence.observations import exact_table
-from fundlab.tables.transfers import Rows
+from fundlab.tables.transfers import ZERO, Rows
 
 REPORTED: Final = Wanted(
     "reported",

@@ -28,6 +28,7 @@ from fundlab.tables.transfers import (
     MOMENTS,
     SETTLED_AT,
     TEXTS,
+    ZERO,
     Basis,
     Rows,
     View,
@@ -38,7 +39,6 @@ from fundlab.tables.transfers import (
 )
 
 KEYS: Final = ("profile_id", "asset")
-ZERO: Final = nw.lit(0).cast(nw.Decimal(38, 18))
 SHOWN_ROWS: Final = 5
 _OPENING: Final = Wanted("opening", {"profile_id": TEXT, "asset": TEXT, "balance": MONEY})
 _OPENED: Final = columns(("profile_id asset", TEXT_TYPE), ("opened", AMOUNT_TYPE))

@@ -28,6 +28,7 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.base.errors import AnalysisError, shorten
+from fundlab.evidence.observations import exact_table
 
 __all__ = ["backlog", "identity_statuses", "timeline"]
 __dir__ = __all__.copy  # what completion offers
@@ -115,7 +116,7 @@ def identity_statuses(events: FrameT) -> FrameT:
         nobody = next((row["id"] for row in known if row["identity_id"] is None), None)
         if nobody is not None:
             raise AnalysisError(f"events: a new status, but no identity_id (id {nobody})")
-        spells: list[dict[str, Any]] = []
+        spells: list[tuple[Any, ...]] = []
         known.sort(key=lambda row: (row["identity_id"], row["at"], row["id"]))
         for identity_id, rows in groupby(known, key=itemgetter("identity_id")):
             mine = [*rows]
@@ -123,27 +124,10 @@ def identity_statuses(events: FrameT) -> FrameT:
             if mine[0]["old_status"] is not None:
                 course.insert(0, (mine[0]["old_status"], None, None))
             ends = [start for _, start, _ in course[1:]] + [None]
-            spells += [
-                {
-                    "identity_id": identity_id,
-                    "status": status,
-                    "start": start,
-                    "end": end,
-                    "duration": None if start is None or end is None else end - start,
-                    "event_id": event_id,
-                }
-                for (status, start, event_id), end in zip(course, ends, strict=True)
-            ]
-        table = pa.table(
-            {
-                field.name: pa.array(
-                    [spell[field.name] for spell in spells],
-                    TEXT_TYPE if field.type == TEXT_TYPE else pa.int64(),
-                )
-                for field in _STATUSES
-            }
-        )
-        return bench.give(table, _STATUSES)
+            for (status, start, event_id), end in zip(course, ends, strict=True):
+                lasted = None if start is None or end is None else end - start
+                spells.append((identity_id, status, start, end, lasted, event_id))
+        return bench.give(exact_table(_STATUSES, spells), _STATUSES)
 
 
 def backlog(events: FrameT) -> FrameT:

@@ -35,7 +35,7 @@ from fundlab.analysis.causes import (
 )
 from fundlab.analysis.checks import fee_shares
 from fundlab.analysis.compare import REPORTED, compared, known_of
-from fundlab.analysis.counting import KEYS, ZERO, opening_balances, refuse
+from fundlab.analysis.counting import KEYS, opening_balances, refuse
 from fundlab.analysis.engines import (
     MONEY,
     TEXT,
@@ -52,6 +52,7 @@ from fundlab.base.values import in_units, of_units
 from fundlab.evidence.observations import exact_table
 from fundlab.models import Direction
 from fundlab.tables.transfers import (
+    ZERO,
     Rows,
     change,
     counts,

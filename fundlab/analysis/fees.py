@@ -37,6 +37,7 @@ from fundlab.analysis.periods import with_period
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, MixedAssetsWarning, ServiceError
 from fundlab.base.exact import EXACT, MAX_INTEGER_DIGITS
+from fundlab.evidence.observations import exact_table
 from fundlab.models import TransferType
 from fundlab.tables.transfers import MOMENTS, Basis, Rows, moved_asset
 
@@ -303,19 +304,9 @@ def compare_quotes(
             leaves = EXACT.add(arrives, fee)
         row |= {"id": quote.id, "fee": fee, "amount": arrives, "total": leaves}
         row["expires_at"] = quote.expires_at.ns
-    rows.sort(
-        key=lambda row: (
-            "fee" not in row,
-            row.get("fee", 0),
-            row["crypto_network"],
-            row["destination_address"],
-        )
-    )
-    arrays = [
-        pa.array([row.get(name) for row in rows], pa.int64() if kind == TIME_TYPE else kind)
-        for name, kind in zip(_COMPARED.names, _COMPARED.types, strict=True)
-    ]
-    return to_pandas(pa.table(arrays, names=_COMPARED.names).cast(_COMPARED))
+    order = _PLACES[::-1]
+    rows.sort(key=lambda row: ("fee" not in row, row.get("fee", 0), *map(row.get, order)))
+    return to_pandas(exact_table(_COMPARED, [tuple(map(row.get, _COMPARED.names)) for row in rows]))
 
 
 def drift(quotes: FrameT, transfers: object) -> FrameT:

@@ -11,13 +11,14 @@ from typing import Any, Final, NamedTuple
 import narwhals as nw
 import pyarrow as pa
 
-from fundlab.analysis.counting import ZERO, completed, moment_of, transfer_columns
+from fundlab.analysis.counting import completed, moment_of, transfer_columns
 from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench
 from fundlab.analysis.periods import period_before, period_bounds
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, shorten
 from fundlab.base.values import in_units, of_units
-from fundlab.tables.transfers import Basis, Rows, change, moved_asset
+from fundlab.evidence.observations import exact_table
+from fundlab.tables.transfers import ZERO, Basis, Rows, change, moved_asset
 
 __all__ = ["explain"]
 __dir__ = __all__.copy  # what completion offers
@@ -125,7 +126,7 @@ def explain(
         material = [one for one in drivers if abs(one[4]) >= limits[whole(one[0])[:-1]]]
         segments = {one[0] for one in material}
         ends = [_extremes(bench, rows, keys, segments) for rows in sides]
-        rows = []
+        lines = []
         for segment, driver, was, now, difference in drivers:
             makers: tuple[list[str], Fraction] = [], Fraction(0)
             if segment in segments:
@@ -134,12 +135,12 @@ def explain(
                 makers = _makers(driver, was, now, difference, rows_of, limit)
             made = _nearest(makers[1], steps[whole(segment)[:-1]])
             amounts = (was.moved, now.moved, difference, made)
-            rows.append([*segment, driver, *map(of_units, amounts), " ".join(makers[0]) or None])
+            named = " ".join(makers[0]) or None
+            lines.append((*segment, driver, *map(of_units, amounts), named))
         types = dict.fromkeys((*keys, "driver"), TEXT_TYPE)
         types |= {**dict.fromkeys(_NUMBERS, AMOUNT_TYPE), "transfers": TEXT_TYPE}
-        columns = zip(*rows, strict=True) if rows else [[] for _ in types]
-        arrays = [pa.array(c, kind) for c, kind in zip(columns, types.values(), strict=True)]
-        return bench.give(pa.table(arrays, names=list(types)), pa.schema([*types.items()]))
+        schema = pa.schema([*types.items()])
+        return bench.give(exact_table(schema, lines), schema)
 
 
 def _share(materiality: str | Decimal) -> Fraction:
@@ -164,11 +165,10 @@ def _moves(
     found = completed(bench, rows, want, *needed).with_columns(asset=moved_asset())
     if span is not None:
         found = found.filter(nw.col(at) >= span[0], nw.col(at) < span[1])
-    signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col(value or "total"))
     return found.with_columns(
         *(nw.coalesce(nw.col(name), nw.lit("")) for name in keys),
         quantity=change(),
-        moved=signed.otherwise(ZERO - nw.col(value or "total")),
+        moved=change(value or "total"),
     )
 
 

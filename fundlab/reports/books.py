@@ -22,7 +22,7 @@ from fundlab.analysis.books import (
     with_accounts,
     with_opening,
 )
-from fundlab.analysis.counting import KEYS, ZERO, moment_of
+from fundlab.analysis.counting import KEYS, moment_of
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import TIME, Workbench
 from fundlab.analysis.periods import period_bounds
@@ -35,7 +35,7 @@ from fundlab.exports.ledgers import WRITERS, Books, Format
 from fundlab.settings.labels import names_given
 from fundlab.store.duck import own_connection
 from fundlab.store.scan import queries
-from fundlab.tables.transfers import Basis, Rows, change, counts, moved_asset, placed_at
+from fundlab.tables.transfers import ZERO, Basis, Rows, change, counts, moved_asset, placed_at
 
 if TYPE_CHECKING:
     import duckdb

@@ -34,7 +34,7 @@ MOMENTS: Final[Mapping[Basis, str]] = {"settled": SETTLED_AT, "created": "create
 
 _DEBIT, _CREDIT = INTERNAL_TYPES
 _MONEY: Final = nw.Decimal(38, 18)
-_ZERO: Final = nw.lit(0).cast(_MONEY)
+ZERO: Final = nw.lit(0).cast(_MONEY)
 _LARGEST: Final = "9" * 20 + "." + "9" * 18
 
 # ------------------------------------------------------------------ what it does to a balance
@@ -67,10 +67,10 @@ def does_count(status: str | None, direction: str | None, view: View) -> bool:
     return held or status in COMPLETED
 
 
-def change() -> nw.Expr:
-    """By how much: ``total`` added for a credit, taken for a debit."""
-    signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col("total"))
-    return signed.otherwise(_ZERO - nw.col("total"))
+def change(of: str = "total") -> nw.Expr:
+    """By how much: ``total``, or another column, added for a credit, taken for a debit."""
+    added = nw.when(nw.col("direction") == "CREDIT").then(nw.col(of))
+    return added.otherwise(ZERO - nw.col(of))
 
 
 def is_taken(direction: str | None) -> bool:
@@ -103,11 +103,11 @@ def says_completed(types: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def inflow() -> nw.Expr:
     """What it brings, unsigned; see :func:`outflow`."""
-    return nw.when(nw.col("direction") == "CREDIT").then(nw.col("total")).otherwise(_ZERO)
+    return nw.when(nw.col("direction") == "CREDIT").then(nw.col("total")).otherwise(ZERO)
 
 
 def outflow() -> nw.Expr:
-    return nw.when(nw.col("direction") == "CREDIT").then(_ZERO).otherwise(nw.col("total"))
+    return nw.when(nw.col("direction") == "CREDIT").then(ZERO).otherwise(nw.col("total"))
 
 
 LINES: Final = (
