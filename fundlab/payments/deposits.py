@@ -21,7 +21,7 @@ from fundlab.models import (
     Transfer,
     TransferType,
 )
-from fundlab.payments.plan import Plan, context_of, given_rows, new_plan, service_card
+from fundlab.payments.plan import Plan, R, context_of, given_rows, new_plan, service_card
 from fundlab.payments.waiting import answers
 from fundlab.settings.labels import with_name
 
@@ -63,15 +63,7 @@ def plan_deposit(
         identity_id=identity_id, account_id=account_id, metadata=metadata,
     )  # fmt: skip
     network = " ".join(part for part in (routing_number_type, fiat_network.lower()) if part)
-    return replace(
-        plan,
-        title=f"Deposit instructions for a {network} into the profile",
-        rows=(
-            Row("Credits", f"profile {with_name(profile_id)}", "strong"),
-            *given_rows(plan.arguments),
-        ),
-        facts=MappingProxyType({"profile_id": profile_id}),
-    )
+    return _crediting(plan, profile_id, f"Deposit instructions for a {network} into the profile")
 
 
 def plan_deposit_address(
@@ -100,16 +92,17 @@ def plan_deposit_address(
         profile_id=profile_id, crypto_network=crypto_network, identity_id=identity_id,
         account_id=account_id, metadata=metadata,
     )  # fmt: skip
-    return replace(
-        plan,
-        title=f"Deposit address on {crypto_network}",
-        rows=(
-            Row("Credits", f"profile {with_name(profile_id)}", "strong"),
-            *given_rows(plan.arguments),
-        ),
-        warnings=(f"What arrives from another network than {crypto_network} may be lost.",),
-        facts=MappingProxyType({"profile_id": profile_id}),
-    )
+    warning = f"What arrives from another network than {crypto_network} may be lost."
+    return _crediting(plan, profile_id, f"Deposit address on {crypto_network}", warning)
+
+
+def _crediting(plan: Plan[R], profile_id: str, title: str, *warnings: str) -> Plan[R]:
+    """``plan`` with what its card shows."""
+    rows = (
+        Row("Credits", f"profile {with_name(profile_id)}", "strong"), *given_rows(plan.arguments),
+    )  # fmt: skip
+    facts = MappingProxyType({"profile_id": profile_id})
+    return replace(plan, title=title, rows=rows, warnings=warnings, facts=facts)
 
 
 # ------------------------------------------------------------------------- what to quote

@@ -97,25 +97,19 @@ def journal_frame(
 
     rows = []
     for entry, service in entries:
-        facts, amount = entry.facts, entry.facts.get("amount")
+        amount = entry.facts.get("amount")
         if entry.operation == WITHDRAWAL and "total" in entry.arguments:
             # the amount was only expected, until the fee is known
             known = entry.fee is not None and entry.total is not None
             amount = str(entry.amount) if known else None
         rows.append({
-            "number": entry.number, "confirmed_at": entry.recorded_at,
-            "action": NOUNS[entry.operation], "state": entry.state, "status": entry.status,
-            "amount": amount, "asset": facts.get("asset"), "fee": entry.fee, "total": entry.total,
-            "account": facts.get("account"), "profile_id": facts.get("profile_id"),
-            "fiat_account_id": facts.get("fiat_account_id"), "resource_id": entry.resource_id,
-            "ref_id": entry.ref_id, "batch": entry.batch, "noted_at": entry.noted_at,
-            "detail": entry.detail, "service": service, "store": entry.store,
-            "difference": differences.get(entry.ref_id), "asked_by": facts.get("asked_by"),
-            "approved_by": facts.get("approved_by"),
+            **entry.facts, **vars(entry), "confirmed_at": entry.recorded_at, "amount": amount,
+            "action": NOUNS[entry.operation], "service": service,
+            "difference": differences.get(entry.ref_id),
         })  # fmt: skip
     columns: dict[str, Any] = {}
     for name in COLUMNS:
-        values = [row[name] for row in rows]
+        values = [row.get(name) for row in rows]
         if name in ("amount", "fee", "total"):
             columns[name] = DecimalArray._from_sequence(values)
         elif name in ("confirmed_at", "noted_at"):

@@ -120,19 +120,16 @@ def card_differences(card: Mapping[str, str | None], shown: Mapping[str, Any]) -
     ['fee 2,500.00 USD, the card showed 25.00']
     """
     asset, different = card.get("asset") or "", []
-    for name in ("amount", "fee", "total"):
-        expected, found = card.get(name), shown.get(name)
-        if expected is None or found is None:
+    for name in ("amount", "fee", "total", "asset", "profile_id", "fiat_account_id"):
+        expected, now = card.get(name), shown.get(name)
+        if expected is None or now is None:
             continue
-        if Decimal(expected) != Decimal(found):
-            figure, carded = money_text(Decimal(found)), money_text(Decimal(expected))
-            different.append(f"{name} {figure} {asset}, the card showed {carded}")
-    for name in ("asset", "profile_id", "fiat_account_id"):
-        expected, found = card.get(name), shown.get(name)
-        if expected is None or found is None:
-            continue
-        if str(found).casefold() != expected.casefold():
-            different.append(f"{name} {found}, the card showed {expected}")
+        if name in ("amount", "fee", "total"):
+            if Decimal(expected) != Decimal(now):
+                figure, carded = money_text(Decimal(now)), money_text(Decimal(expected))
+                different.append(f"{name} {figure} {asset}, the card showed {carded}")
+        elif str(now).casefold() != expected.casefold():
+            different.append(f"{name} {now}, the card showed {expected}")
     return different
 
 
