@@ -261,16 +261,17 @@ class Journal:
                 keyed(book.id, operation, arguments, NOT_ALIKE), body, json.dumps(dict(facts)),
                 batch, store,
             )  # fmt: skip
-            book._add("events", number, sent_at, "unknown", *[None] * 5)
-            (entry,) = book._entries("WHERE i.number = ?", number)
-            return entry
+            return book._attempted(number, sent_at)
 
     def attempt(self, entry: Entry) -> Entry:
         """``entry`` with one more attempt, about to be sent."""
         with self.opened(write=True) as (book, _):
-            book._add("events", entry.number, self._clock(), "unknown", *[None] * 5)
-            (again,) = book._entries("WHERE i.number = ?", entry.number)
-            return again
+            return book._attempted(entry.number, self._clock())
+
+    def _attempted(self, number: int, at: int) -> Entry:
+        self._add("events", number, at, "unknown", *[None] * 5)
+        (entry,) = self._entries("WHERE i.number = ?", number)
+        return entry
 
     def note_attempt(
         self, entry: Entry, state_of: Callable[[bool], State], made: Any, detail: str

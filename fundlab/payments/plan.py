@@ -188,13 +188,10 @@ class Plan(Shown, Generic[R]):
 
         # 1. Was it done before? The journal knows, and of an entry that is not settled the service,
         #    which may also know a ref_id of the caller's that was used without this journal.
-        entry = book.find(self.ref_id)
-        if entry is not None:
-            entry.check_asks(self.operation, arguments, context.now())
-            made = already_made(context, entry)
-            if made is not None:
-                return made
-        elif self.own_ref_id and self.operation in _LISTED_BY:
+        entry, made = self.earlier_run()
+        if made is not None:
+            return made
+        if entry is None and self.own_ref_id and self.operation in _LISTED_BY:
             seen = look_up(context, self.operation, arguments)
             if (made := seen.resource) is not None:
                 check_seen(self.operation, self.ref_id, seen)
@@ -209,12 +206,10 @@ class Plan(Shown, Generic[R]):
         try:
             now = look_again()
         except ActionRefused as refusal:
-            entry = book.find(self.ref_id)
+            entry, made = self.earlier_run()
+            if made is not None:
+                return made
             if entry is not None:
-                entry.check_asks(self.operation, arguments, context.now())
-                made = already_made(context, entry)
-                if made is not None:
-                    return made
                 check_doubt(entry, refusal)
             raise
 
@@ -231,6 +226,14 @@ class Plan(Shown, Generic[R]):
         # 5. Is it as the card showed it?
         self.look_after(entry, made)
         return made
+
+    def earlier_run(self) -> tuple[Entry | None, Any]:
+        """The entry under this plan's ``ref_id``, and what the service has for it, if anything."""
+        entry = self.context.journal.find(self.ref_id)
+        if entry is None:
+            return None, None
+        entry.check_asks(self.operation, self.arguments, self.context.now())
+        return entry, already_made(self.context, entry)
 
     def kept(self) -> dict[str, Any]:
         """What the journal keeps, for ``Journal.record``: the bytes that are sent, or of bank
