@@ -38,7 +38,7 @@ from fundlab.base.errors import SandboxError
 from fundlab.base.values import Amount
 from fundlab.models import CryptoNetwork, RoutingNumberType, TransferType
 from fundlab.sandbox.clock import NS
-from fundlab.sandbox.refusals import Refusal
+from fundlab.sandbox.refusals import Refusal, first_fault
 
 WIRE_FEES: Final = {
     RoutingNumberType.ABA: Amount("25.00"),
@@ -98,12 +98,7 @@ def behaviour_of(given: Mapping[str, Any], what: str = "") -> Behaviour:
     try:
         return Behaviour.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        known = ""
-        if first["type"] == "extra_forbidden":
-            known = f"; known: {', '.join(Behaviour.model_fields)}"
-        member = ".".join(map(str, first["loc"]))
-        raise SandboxError(f"{what}{member}: {first['msg']}{known}") from None
+        raise SandboxError(what + ": ".join(first_fault(error, Behaviour))) from None
 
 
 def read_behaviour(given: str | Path | Mapping[str, Any]) -> Behaviour:

@@ -24,7 +24,7 @@ from fundlab.sandbox.control import Control, Json
 from fundlab.sandbox.faults import ANY, TOKEN, Fault
 from fundlab.sandbox.lifecycle import Options
 from fundlab.sandbox.reading import read_json_object
-from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, invalid
+from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, first_fault, invalid
 from fundlab.settings.settings import is_loopback
 
 KEY_HEADER: Final = "Sandbox-Control-Key"
@@ -94,8 +94,7 @@ def add_control(app: FastAPI, control: Control) -> None:
         except SandboxError as error:
             refusal = Refusal(400, str(error))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            refusal = invalid(".".join(map(str, first["loc"])), first["msg"])
+            refusal = invalid(*first_fault(error))
         return problem_response(refusal)
 
     def add(path: str, method: str, endpoint: Endpoint) -> None:

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fundlab.base.errors import SandboxError
 from fundlab.models import SCOPES
+from fundlab.sandbox.refusals import first_fault
 
 _PRINTABLE: Final = r"^[!-~]([ -~]*[!-~])?$"
 _Text = Annotated[str, Field(pattern=_PRINTABLE, max_length=200)]
@@ -52,12 +53,7 @@ def wanted(what: str, **members: Any) -> Wanted:
     try:
         return Wanted.model_validate(members)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        member = ".".join(map(str, first["loc"]))
-        known = ""
-        if first["type"] == "extra_forbidden":
-            known = f"; known: {', '.join(Wanted.model_fields)}"
-        raise SandboxError(f"{what}{member}: {first['msg']}{known}") from None
+        raise SandboxError(what + ": ".join(first_fault(error, Wanted))) from None
 
 
 def read_credentials(path: Path) -> tuple[Wanted, ...]:

@@ -30,6 +30,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fundlab.base.errors import SandboxError
 from fundlab.models import OPERATIONS
+from fundlab.sandbox.refusals import first_fault
 
 FaultKind = Literal[
     "status", "rate_limit", "latency", "reset", "lost", "truncate", "lapse_token",
@@ -107,8 +108,7 @@ class Faults:
         try:
             fault = _FAULT.validate_python({**options, "kind": kind, "operation": operation})
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            raise SandboxError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            raise SandboxError(": ".join(first_fault(error))) from None
         fault.check()
         with self._lock:
             number = next(self._numbers)

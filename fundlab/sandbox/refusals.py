@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from pydantic import BaseModel, ValidationError
+
 from fundlab.base.errors import SandboxError
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
@@ -65,6 +67,16 @@ def phrase(status: int) -> str:
 def invalid(field: str, message: str, **meta: Any) -> Refusal:
     """400: ``field`` is at fault."""
     return Refusal(400, f"{field}: {message}", meta={"field": field, **meta})
+
+
+def first_fault(error: ValidationError, model: type[BaseModel] | None = None) -> tuple[str, str]:
+    """Member and message of what is wrong first, no value quoted; an unknown member is told those
+    of ``model``."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    known = ""
+    if model is not None and first["type"] == "extra_forbidden":
+        known = f"; known: {', '.join(model.model_fields)}"
+    return ".".join(map(str, first["loc"])), f"{first['msg']}{known}"
 
 
 def unauthorized(detail: str) -> Refusal:
