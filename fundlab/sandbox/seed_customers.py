@@ -48,13 +48,6 @@ class SavedAccount:
     since_ns: int
 
 
-@dataclass(frozen=True)
-class SavedAddress:
-    address: str
-    network: CryptoNetwork
-    identity_id: str | None
-
-
 @dataclass
 class People:
     """The cast, in order of appearance."""
@@ -65,7 +58,7 @@ class People:
     users: list[EndUser] = field(default_factory=list)
     accounts: list[SavedAccount] = field(default_factory=list)
     instructions: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    addresses: dict[CryptoNetwork, list[SavedAddress]] = field(default_factory=dict)
+    addresses: dict[CryptoNetwork, list[str]] = field(default_factory=dict)
 
 
 def seed_people(database: Database, seed: int, profiles: int, start_ns: int, users: int) -> People:
@@ -118,18 +111,11 @@ def people_events(people: People) -> list[tuple[int, str, str, dict[str, Any]]]:
             "new_summary_status": "APPROVED",
             "old_summary_status": "PENDING",
         }
-        asked_ns = user.approved_ns - DAY_NS + 17
-        events.append(
-            (asked_ns, "identity.documents_required", "identity_required_documents", asked)
-        )
-        events.append(
-            (
-                user.approved_ns + 31 + number % 900,
-                "identity.approved",
-                "identity_summary_status_change",
-                approved,
-            )
-        )
+        asked_ns, approved_ns = user.approved_ns - DAY_NS + 17, user.approved_ns + 31 + number % 900
+        events += [
+            (asked_ns, "identity.documents_required", "identity_required_documents", asked),
+            (approved_ns, "identity.approved", "identity_summary_status_change", approved),
+        ]
     for account in people.accounts:
         payload = {"id": account.id, "status": "APPROVED"}
         events.append(
@@ -255,5 +241,4 @@ def seed_addresses(
             bookmarked=chance.random() < 0.3, identity_id=user.identity_id if user else None,
         )  # fmt: skip
         if number <= first_party:
-            address = SavedAddress(str(saved["address"]), network, None)
-            people.addresses.setdefault(network, []).append(address)
+            people.addresses.setdefault(network, []).append(saved["address"])

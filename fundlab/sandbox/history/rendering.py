@@ -174,7 +174,7 @@ class TransferRows:
                 on_chain["crypto_tx_index"] = str(place % 4)
             if not IS_CREDIT[kind]:
                 saved = self._people.addresses[network]
-                on_chain["destination_address"] = saved[place % len(saved)].address
+                on_chain["destination_address"] = saved[place % len(saved)]
             elif draft.targets[i] == draft.assets[i]:
                 on_chain["auto_conversion"] = {}
             cents = (draft.amounts[i] + draft.fees[i]) * draft.price_cents[i] // SCALE
