@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from fundlab.base.errors import SandboxError
 from fundlab.base.values import Instant
@@ -31,8 +31,6 @@ class BusinessClock:
     def __init__(
         self, mode: ClockMode, start_ns: int, ticks: Callable[[], int] = time.monotonic_ns
     ) -> None:
-        if mode not in get_args(ClockMode):
-            raise SandboxError(f"clock {mode!r} must be one of {', '.join(get_args(ClockMode))}")
         self.mode: ClockMode = mode
         self._rate, self._start_ns, self._ticks = RATES[mode], start_ns, ticks
         self._origin = ticks()

@@ -40,10 +40,23 @@ from fundlab.sandbox.lifecycle import (
     start_over,
     take_over,
 )
-from fundlab.sandbox.movements import Arrival, change_transfer, finish_withdrawal, receive
+from fundlab.sandbox.movements import (
+    Arrival,
+    change_transfer,
+    finish_withdrawal,
+    read_transfer,
+    receive,
+)
 from fundlab.sandbox.refusals import invalid, not_found
 from fundlab.sandbox.scheduled_work import finish_deposit, settle
-from fundlab.sandbox.world import ASSETS, IDENTITY_STATUSES, World, seeded_uuid, to_bytes
+from fundlab.sandbox.world import (
+    ASSETS,
+    IDENTITY_STATUSES,
+    World,
+    check_asset,
+    seeded_uuid,
+    to_bytes,
+)
 
 Json = dict[str, Any]
 MAX_CHECKPOINTS: Final = 20
@@ -254,9 +267,7 @@ class Control:
 
     def crypto_deposit(self, address: str, asset: str, amount: str) -> Json:
         """What arrives at a deposit address; completes as a simulated wire does."""
-        value = amount_of(amount)
-        if not value:
-            raise invalid("amount", "must be greater than 0")
+        value = units(amount_of(amount, above_zero=True))
         if asset not in ASSETS or asset == "USD":
             raise invalid("asset", f"{asset[:40]!r} does not arrive on chain")
         database = self.service.database
@@ -272,7 +283,7 @@ class Control:
             optional["crypto_tx_index"] = "0"
             arrival = Arrival(
                 body["customer_id"], TransferType.CRYPTO_DEPOSIT, body["profile_id"], asset,
-                units(value), f"address:{body['id']}", optional,
+                value, f"address:{body['id']}", optional,
             )  # fmt: skip
             receive(self._world, arrival)
         return {}
@@ -280,8 +291,7 @@ class Control:
     def set_trading(self, profile_id: str, asset: str, amount: str) -> Json:
         """Tie up ``amount`` of what a profile has in trading; the rest is available."""
         world, wanted = self._world, units(amount_of(amount))
-        if asset not in ASSETS:
-            raise not_found("asset", "asset", asset)
+        check_asset(asset)
         with self._settled():
             if not self.service.database.one("SELECT 1 FROM profiles WHERE id = ?", profile_id):
                 raise not_found("profile", "profile_id", profile_id)
@@ -312,20 +322,15 @@ class Control:
         """Let a transfer disappear, as no interface does: neither its id nor a list brings it any
         more. Its events and the balances stay."""
         with self._settled():
-            removed = self._world.find("transfers", id=id)
-            if removed is None:
-                raise not_found("transfer", "id", id)
+            removed = read_transfer(self._world, id)
             self.service.database.run("DELETE FROM transfers WHERE id = ?", id)
         return removed
 
     def deposit(self, profile_id: str, amount: str, asset: str = "USD") -> Json:
         """What arrives for a profile by wire, without instructions that it quotes; it completes as
         a simulated wire does."""
-        value = amount_of(amount)
-        if not value:
-            raise invalid("amount", "must be greater than 0")
-        if asset not in ASSETS:
-            raise not_found("asset", "asset", asset)
+        value = units(amount_of(amount, above_zero=True))
+        check_asset(asset)
         with self._settled():
             owner = self.service.database.one(
                 "SELECT customer_id FROM profiles WHERE id = ?", profile_id
@@ -333,7 +338,7 @@ class Control:
             if owner is None:
                 raise not_found("profile", "profile_id", profile_id)
             arrival = Arrival(
-                owner[0], TransferType.WIRE_DEPOSIT, profile_id, asset, units(value), "control", {}
+                owner[0], TransferType.WIRE_DEPOSIT, profile_id, asset, value, "control", {}
             )
             receive(self._world, arrival)
         return {}
@@ -344,9 +349,7 @@ class Control:
         """End a pending transfer now, one way or the other, before it comes due."""
         world, database = self._world, self.service.database
         with self._settled():
-            row = world.find("transfers", id=id)
-            if row is None:
-                raise not_found("transfer", "id", id)
+            row = read_transfer(world, id)
             if row["status"] != "PENDING":
                 raise invalid("id", f"the transfer is {row['status']}, not PENDING")
             failure = ENDED_BY_HAND if status == "FAILED" else {}
@@ -363,8 +366,7 @@ class Control:
                 change_transfer(world, row | failure, TransferStatus.FAILED, now)
             else:
                 finish_deposit(world, id, source, now)
-            ended = world.find("transfers", id=id)
-        return ended or {}
+            return read_transfer(world, id)
 
     # ------------------------------------------------------------------ the bank
 
@@ -399,8 +401,7 @@ class Control:
         month: ``doubled``, ``missing``, ``amount``, ``charge``, ``unknown``, ``sign``.
         """
         kept, start = amount_of(netted_fee), amount_of(opening)
-        if asset not in ASSETS:
-            raise not_found("asset", "asset", asset)
+        check_asset(asset)
         for name, share in (("batch", batch), ("references", references)):
             if not 0 <= share <= 1:
                 raise invalid(name, "must be from 0 to 1")
@@ -550,8 +551,11 @@ class Control:
         return self.clock()
 
 
-def amount_of(text: str) -> Amount:
+def amount_of(text: str, *, above_zero: bool = False) -> Amount:
     try:
-        return Amount(text)
+        amount = Amount(text)
     except ValueError as error:
         raise invalid("amount", str(error)) from None
+    if above_zero and not amount:
+        raise invalid("amount", "must be greater than 0")
+    return amount

@@ -44,9 +44,8 @@ from fundlab.models.requests import Flag, Part
 from fundlab.sandbox import accounts_and_addresses as accounts
 from fundlab.sandbox import crypto_fees, listing, movements, orchestration
 from fundlab.sandbox.ledger import available, trading, units_text
-from fundlab.sandbox.refusals import not_found
 from fundlab.sandbox.scheduled_work import settle
-from fundlab.sandbox.world import ASSETS, World, to_bytes
+from fundlab.sandbox.world import World, check_asset, to_bytes
 
 
 @dataclass(frozen=True)
@@ -191,8 +190,7 @@ def get_transfer(call: Caller, id: Id) -> bytes:
 def get_profile_balance(call: Caller, profile_id: ProfileId, asset: Asset) -> Json:
     ledger, profile_id = call.world.ledger, profile_id.lower()
     call.world.check_profile(call.customer_id, profile_id)
-    if asset not in ASSETS:
-        raise not_found("asset", "asset", asset)
+    check_asset(asset)
     return {
         "asset": asset,
         "available": units_text(ledger.balance(available(profile_id), asset)),

@@ -166,6 +166,12 @@ class World:
         return body
 
 
+def check_asset(asset: str) -> None:
+    """Raises the 404 ``Refusal`` for one that no balance is in."""
+    if asset not in ASSETS:
+        raise not_found("asset", "asset", asset)
+
+
 def own_identity(customer_id: str) -> str:
     """The identity of a customer itself, which deposit instructions of no end user name (§2.2)."""
     return seeded_uuid(0, f"identity of {customer_id}", 1)
