@@ -1,104 +1,19 @@
-"""Whether a request left is told by the connection alone: through a proxy, in TLS, anywhere."""
+"""What leaves a call in doubt and what settles it, and the ``ref_id`` that each create gets."""
 
 from __future__ import annotations
 
-import json
-import ssl
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from threading import Thread
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import requests
 import scripted
-from connect_proxy import ConnectProxy, connect_proxy
 from scripted import answer, cut, problem, reset, skipping
 
 from fundlab.base import errors
 from fundlab.client.client import Client
-from fundlab.settings.settings import Settings
 
 PAYMENT = {"amount": "100.00", "fiat_account_id": "f", "profile_id": "p"}
-NAME = "bank.example"
-
-
-class Bank(ThreadingHTTPServer):
-    """A service of its own: each payment that it carries out stands in ``paid``, once for each
-    ``ref_id``, and each request that it saw a byte of in ``seen``."""
-
-    daemon_threads = True
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        super().__init__(("127.0.0.1", 0), Teller)
-        self.socket = context.wrap_socket(self.socket, server_side=True)
-        self.paid: dict[str, dict[str, str]] = {}
-        self.seen: list[str] = []
-        self.proxy: ConnectProxy | None = None
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        return  # the connection was ended under it, which is the point
-
-
-class Teller(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Bank
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.path == "/oauth2/token":
-            self.give(200, {"access_token": "t", "expires_in": 3599, "token_type": "bearer"})
-            return
-        asked = json.loads(body)
-        self.server.seen.append(self.path)
-        name = asked.get("ref_id") or f"without ref_id {len(self.server.paid)}"
-        made = self.server.paid.setdefault(name, asked | {"id": f"t-{len(self.server.paid)}"})
-        if self.server.proxy is not None:
-            self.server.proxy.armed.set()
-        self.give(200, made)
-
-    def give(self, status: int, content: dict[str, Any]) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        return
-
-
-@pytest.fixture
-def bank(tls_certificate_of: Callable[[str], Path]) -> Iterator[Bank]:
-    certificate = tls_certificate_of(NAME)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
-    with Bank(context) as running:
-        thread = Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        yield running
-        running.shutdown()
-        thread.join()
-
-
-@pytest.fixture
-def proxied(
-    bank: Bank, tls_certificate_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[Client, ConnectProxy]]:
-    """A client of the bank with the settings of production, behind a proxy."""
-    with connect_proxy(("127.0.0.1", bank.server_port)) as proxy:
-        monkeypatch.setenv("https_proxy", proxy.url)
-        monkeypatch.setenv("no_proxy", "")
-        bank.proxy = proxy
-        settings = Settings.load(
-            environ={}, config_file=Path("/nowhere"), base_url=f"https://{NAME}",
-            auth_url=f"https://{NAME}", client_id="c", client_secret="secret-of-this-test",
-            ca_bundle=str(tls_certificate_of(NAME)), trust_env=True,
-        )  # fmt: skip
-        with Client(settings, environment=skipping()) as client:
-            yield client, proxy
 
 
 def after_an_older_error(call: Callable[[], Any]) -> None:
@@ -107,37 +22,6 @@ def after_an_older_error(call: Callable[[], Any]) -> None:
         requests.get("http://127.0.0.1:1/", timeout=5)
     except requests.ConnectionError:
         call()
-
-
-ENDINGS = ("fin", "rst", "plain bytes")
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_payment_whose_answer_a_proxy_loses_is_in_doubt_and_made_once(
-    ending: str, bank: Bank, proxied: tuple[Client, ConnectProxy]
-) -> None:
-    client, proxy = proxied
-    proxy.ending = ending
-    with pytest.raises(errors.NetworkError) as caught:
-        client.create_fiat_withdrawal(**PAYMENT)
-    assert len(bank.paid) == 1
-    assert len(bank.seen) > 1, "the same payment was asked for again, under one ref_id"
-    assert caught.value.in_doubt
-    assert "nothing was sent" not in str(caught.value)
-    (ref_id,) = bank.paid
-    assert ref_id in str(caught.value), "what to try again with"
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_nor_does_an_older_error_of_the_caller_say_otherwise(
-    ending: str, bank: Bank, proxied: tuple[Client, ConnectProxy]
-) -> None:
-    client, proxy = proxied
-    proxy.ending = ending
-    with pytest.raises(errors.NetworkError) as caught:
-        after_an_older_error(lambda: client.create_fiat_withdrawal(**PAYMENT))
-    assert len(bank.paid) == 1
-    assert caught.value.in_doubt
 
 
 def test_a_lost_answer_within_a_callers_except_block(
@@ -149,30 +33,6 @@ def test_a_lost_answer_within_a_callers_except_block(
         after_an_older_error(lambda: client.update_fiat_account("f", metadata={"a": "b"}))
     assert caught.value.in_doubt
     assert len(server.received) == 1
-
-
-@pytest.mark.parametrize("line", [b"407 Proxy Authentication Required", b"403 Forbidden"])
-def test_what_a_proxy_refuses_was_not_sent(
-    line: bytes, bank: Bank, proxied: tuple[Client, ConnectProxy]
-) -> None:
-    client, proxy = proxied
-    proxy.refuses = line
-    with pytest.raises(errors.NetworkError, match=line.decode()) as caught:
-        client.create_fiat_withdrawal(**PAYMENT)
-    assert "nothing was sent" in str(caught.value)
-    assert not caught.value.in_doubt
-    assert (bank.seen, proxy.tunnels) == ([], 1)
-
-
-def test_a_proxy_that_fails_is_asked_again(
-    bank: Bank, proxied: tuple[Client, ConnectProxy]
-) -> None:
-    client, proxy = proxied
-    proxy.refuses = b"503 Service Unavailable"
-    with pytest.raises(errors.NetworkError, match=r"503 Service Unavailable.*nothing was sent"):
-        client.create_fiat_withdrawal(**PAYMENT)
-    assert proxy.tunnels == 6
-    assert bank.seen == []
 
 
 # ------------------------------------------------------------------ only the service settles it

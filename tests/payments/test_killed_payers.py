@@ -93,20 +93,6 @@ def test_killed_and_run_again_pays_once(service: Sandbox, tmp_path: Path) -> Non
     kill_and_run_again(service, tmp_path, LONGEST_S / 2)
 
 
-@pytest.mark.thorough
-def test_two_processes_at_once_pay_once(service: Sandbox, tmp_path: Path) -> None:
-    for trial in range(2):
-        wanted = one_payment(service, tmp_path / str(trial))
-        before = spendable(service)
-        payers = [Payer(wanted) for _ in range(3)]
-        for payer in payers:
-            payer.start()
-        results = [payer.result() for payer in payers]
-        assert [failed for failed, _ in results] == [0, 0, 0]
-        assert all(len(said) == 1 for _, said in results)
-        check_one(service, wanted, before)
-
-
 def many(service: Sandbox, count: int, account: str) -> list[dict[str, str]]:
     """``count`` payments that all differ, spread over the profiles that can afford them."""
     profiles = richest(service)[:30]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 from contextlib import closing
-from itertools import product
 from typing import Any
 
 import pytest
@@ -46,17 +44,6 @@ def test_a_problem_for_the_only_attempt_is_a_refusal(bench: Any, status: int) ->
     assert states(bench) == ["refused"]
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 407, 408, 409, 411, 413, 425, 431])
-def test_a_page_of_a_gateway_is_none(bench: Any, status: int) -> None:
-    bench.sandbox.faults.add(
-        "status", "create_fiat_withdrawal", status=status, body="<html>", headers={}
-    )
-    with pytest.raises(CallError) as caught:
-        bench.pay("12.00")
-    assert caught.value.in_doubt
-    assert states(bench) == ["unknown"]
-
-
 def test_408_then_403_is_no_refusal(bench: Any) -> None:
     """The first attempt may be under way still, whatever the second is told."""
     refuse(bench, 408, count=1)
@@ -64,33 +51,6 @@ def test_408_then_403_is_no_refusal(bench: Any) -> None:
     with pytest.raises(CallError):
         bench.pay("13.00")
     assert states(bench) == ["unknown"]
-
-
-def test_the_refusal_of_one_kernel_says_nothing_of_anothers_attempt(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two kernels run the same plan; the second is refused while the first is being paid."""
-    first, second = bench.plan("14.00"), bench.plan("14.00")
-    send, told, go_on = bench.client.create_fiat_withdrawal, threading.Event(), threading.Event()
-
-    def slow(**given: Any) -> Any:
-        if not told.is_set():
-            told.set()
-            go_on.wait(20)
-        return send(**given)
-
-    monkeypatch.setattr(bench.client, "create_fiat_withdrawal", slow)
-    kernel = threading.Thread(target=first.submit)
-    kernel.start()
-    assert told.wait(20)
-    refuse(bench, 403, count=1)
-    with pytest.raises(ServiceError):
-        second.submit()
-    assert states(bench) == ["unknown"]
-    go_on.set()
-    kernel.join()
-    assert states(bench) == ["done"]
-    assert len(bench.made()) == 1
 
 
 def test_resume_looks_once_more_at_a_refusal_of_today(
@@ -231,33 +191,6 @@ def test_resume_creates_no_rule_after_its_plan_expired(bench: Any) -> None:
 
 
 # ------------------------------------------------------------------ one intent, however spelt
-
-
-def test_ids_in_another_case_are_the_same_payment(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At a service that takes them in any."""
-    client, account, balance, rows = (
-        bench.client, bench.client.get_fiat_account, bench.client.get_profile_balance,
-        bench.client.list_transfers,
-    )  # fmt: skip
-    monkeypatch.setattr(client, "get_fiat_account", lambda id_: account(id_.lower()))
-    monkeypatch.setattr(
-        client, "get_profile_balance",
-        lambda profile_id, asset: balance(profile_id=profile_id.lower(), asset=asset),
-    )  # fmt: skip
-    monkeypatch.setattr(
-        client, "list_transfers",
-        lambda profile_ids, **more: rows(profile_ids=[p.lower() for p in profile_ids], **more),
-    )  # fmt: skip
-    spellings = product((str.lower, str.upper), repeat=2)
-    names = {
-        bench.plan(
-            "21.00", profile_id=one(bench.profile_id), fiat_account_id=two(bench.account.id)
-        ).ref_id
-        for one, two in spellings
-    }
-    assert len(names) == 1
 
 
 # ------------------------------------------------------------------ the journal's newest rows

@@ -8,7 +8,6 @@ import itertools
 import json
 import re
 from base64 import urlsafe_b64decode
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,11 +16,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from other_ledger import ACCOUNT, CUTS, PROFILE, Fault, Ledger, Request, account, ago
+from other_ledger import ACCOUNT, CUTS, PROFILE, Fault, Ledger, Request, ago
 from paying import WAYS, Attempt, World, broken_law, within_an_older_error
 
 import fundlab as fl
-from fundlab.base.errors import ActionRefused, CallError, FundlabError, InvalidRequest, NotFound
+from fundlab.base.errors import ActionRefused, CallError, FundlabError, NotFound
 
 HTML = (400, 401, 403, 404, 405, 406, 409, 410, 411, 412, 413, 414, 415, 416, 417, 418, 421, 422,
         423, 426, 428, 451)  # fmt: skip
@@ -69,6 +68,10 @@ def test_a_payment_whose_connection_ends_after_it_is_made_once_and_is_in_doubt(
     attempt = machine.pay(way)
     judged(ledger, [machine], [attempt], None)
     assert len(ledger.payments()) == 1
+    if way == "raw":  # the same payment was asked for again, under a name to go on with
+        (ref_id,) = {json.loads(request.body)["ref_id"] for request in attempt.sent}
+        assert len(attempt.sent) > 1
+        assert ref_id in attempt.text
 
 
 @pytest.mark.parametrize("cut", [1, 40, 300])
@@ -95,11 +98,16 @@ def test_an_older_error_of_the_caller_says_nothing_of_this_call(world: World, wa
     assert len(ledger.payments()) == 1
 
 
-@pytest.mark.parametrize("status", [403, 407, 502])
-def test_a_tunnel_that_never_was_may_say_that_nothing_was_sent(world: World, status: int) -> None:
+@pytest.mark.parametrize(("status", "times"), [(403, 1), (407, 1), (502, 6), (503, 6)])
+def test_a_tunnel_that_never_was_says_that_nothing_was_sent(
+    world: World, status: int, times: int
+) -> None:
+    """A proxy that refuses is asked once, one that fails again."""
     ledger = world.ledger(tunnels=[status] * 9)
     attempt = world.machine(ledger).pay("raw", ref_id="a")
-    assert attempt.error is not None
+    assert f"{status} Tunnel" in attempt.text
+    assert "nothing was sent" in attempt.text
+    assert len(ledger.tunnels) == 9 - times
     assert ledger.log == []
     assert not attempt.error.in_doubt  # type: ignore[attr-defined]
 
@@ -216,19 +224,6 @@ def test_a_kernel_that_found_nothing_does_not_refuse_what_another_has_sent_since
     judged(ledger, [machine], attempts, "a")
 
 
-def test_resume_looks_once_more_at_recent_refusals(world: World) -> None:
-    """A service that says no and pays all the same: nothing forbids it, and it must be found."""
-    ledger = world.ledger()
-    machine = world.machine(ledger)
-    ledger.faults = [replace(REFUSED, effect=True)]
-    ledger.lag()
-    machine.pay("plan", ref_id="a")
-    ledger.calm()
-    with machine.client() as client:
-        fl.resume(client, say=machine.said.append)
-    assert machine.states("a") == ["done"]
-
-
 def test_what_is_refused_here_after_a_refusal_of_the_service_says_that_it_was_sent(
     world: World,
 ) -> None:
@@ -274,8 +269,8 @@ def test_a_clock_that_was_set_back_does_not_raise_a_daily_limit(world: World) ->
 def test_ids_in_another_case_make_no_other_payment(world: World) -> None:
     ledger = world.ledger()
     machine = world.machine(ledger)
-    for account_id in (ACCOUNT, ACCOUNT.upper(), ACCOUNT.title()):
-        machine.pay("plan", fiat_account_id=account_id)
+    for spelt in (str.lower, str.upper, str.title):
+        machine.pay("plan", fiat_account_id=spelt(ACCOUNT), profile_id=spelt(PROFILE))
     assert len(ledger.payments()) == 1
 
 
@@ -302,43 +297,6 @@ def test_duplicates_that_could_not_be_looked_for_are_said(
 # ------------------------------------------------------------ the rest of what was found
 
 
-def test_an_old_answer_is_not_the_answer_to_another_payment(world: World) -> None:
-    """A proxy repeats the answer to the first payment: the second is in doubt, not lost."""
-    ledger = world.ledger()
-    machine = world.machine(ledger)
-    machine.pay("plan", ref_id="a")
-    old = {**ledger.payments()[0]}
-    del old["ref_id"]
-    ledger.faults = [Fault(effect=False, status=200, body=json.dumps(old).encode(),
-                           kind="application/json")]  # fmt: skip
-    asked = {"ref_id": "b", "metadata": {"n": "2"}, "allow_duplicate": True}
-    with machine.client() as client:
-        plan = fl.plan_withdrawal(client, profile_id=PROFILE, fiat_account_id=ACCOUNT,
-                                  amount="100.00", say=machine.said.append, **asked)  # fmt: skip
-        try:
-            plan.submit(confirm=plan.code)
-        except FundlabError:
-            assert machine.states("b") == ["unknown"]
-    done = machine.journal()
-    done = done[done["state"] == "done"]
-    assert len(set(done["resource_id"])) == len(done)
-
-
-def test_the_end_user_of_an_account_is_part_of_what_was_confirmed(world: World) -> None:
-    ledger = world.ledger()
-    machine = world.machine(ledger)
-    ledger.accounts[ACCOUNT] = account(ACCOUNT, identity_id="i-1", account_id="end-user-1")
-    with machine.client() as client:
-        plan = fl.plan_withdrawal(
-            client, profile_id=PROFILE, fiat_account_id=ACCOUNT, amount="1.00", identity_id="i-1",
-            say=machine.said.append,
-        )  # fmt: skip
-        ledger.accounts[ACCOUNT] = account(ACCOUNT, identity_id="i-1", account_id="end-user-2")
-        with pytest.raises(ActionRefused):
-            plan.submit(confirm=plan.code)
-    assert ledger.payments() == []
-
-
 @pytest.mark.parametrize("path", ["/v2/a%2fb", "/v2/%c3%a9", "/v2/%7euser"])
 def test_what_is_signed_is_what_is_sent(world: World, path: str, tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
@@ -352,23 +310,3 @@ def test_what_is_signed_is_what_is_sent(world: World, path: str, tmp_path: Path)
     (signature,) = re.findall(r"Service-Signature: ([^.]+)", ledger.log[-1].head)
     signed = json.loads(urlsafe_b64decode(f"{signature}=="))
     assert signed["service/request-path"] == ledger.log[-1].target
-
-
-@pytest.mark.parametrize("id_", ["../events", "a/b", "a?b", "a#b", "a\nb", "a\x1bb"])
-def test_an_id_that_no_id_is_is_refused_before(world: World, id_: str) -> None:
-    ledger = world.ledger()
-    with world.machine(ledger).client() as client, pytest.raises(InvalidRequest):
-        client.get_transfer(id_)
-    assert ledger.log == []
-
-
-def test_a_cent_less_blocks_no_plan_that_is_covered(world: World) -> None:
-    ledger = world.ledger()
-    machine = world.machine(ledger)
-    with machine.client() as client:
-        plan = fl.plan_withdrawal(
-            client, profile_id=PROFILE, fiat_account_id=ACCOUNT, amount="1.00",
-            say=machine.said.append,
-        )  # fmt: skip
-        ledger.funds -= Decimal("0.01")
-        assert plan.submit(confirm=plan.code).id == ledger.payments()[0]["id"]
