@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from jinja2 import Environment, StrictUndefined
@@ -21,11 +21,8 @@ from markupsafe import Markup, escape
 
 from fundlab.base.errors import InvalidRequest, number_of, printable, shorten
 from fundlab.base.exact import EXACT
-from fundlab.base.values import money_text
+from fundlab.base.values import length_text, money_text
 from fundlab.settings.labels import name_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Tone = Literal["good", "bad", "warn", "plain"]
 Style = Literal["text", "number", "long", "zero", "short", "id", "time", "good", "bad", "warn"]
@@ -210,9 +207,10 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
 
     Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
     asset, more where the amount has more; basis points have four. What comes of a price is rounded:
-    ``price`` to six decimals, values in a currency (``<name>_value``) to the cent. Times and
-    durations are to the second, times in ``tz``, a zone such as ``"Europe/Zurich"``. Long ids are
-    shortened, of several in a cell their number is shown. All of it is on hover, and in the frame.
+    ``price`` to six decimals, values in a currency (``<name>_value``) to the cent. Times are to
+    the second, in ``tz``, a zone such as ``"Europe/Zurich"``, durations in their two largest units.
+    Long ids are shortened, of several in a cell their number is shown. All of it is on hover, and
+    in the frame.
 
     What has a card of its own, such as a judgement, is given back as it is. Raises
     ``InvalidRequest`` for an unknown zone, and for what is neither.
@@ -273,9 +271,7 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
         elif pd.api.types.is_timedelta64_dtype(values.dtype):
             style = "number"
             cells = [
-                Cell("")
-                if value is None
-                else Cell(duration_text(value), title=str(value) if value.value % 10**9 else "")
+                Cell("") if value is None else Cell(length_text(value.value), title=str(value))
                 for value in there
             ]
         elif pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(
@@ -316,16 +312,6 @@ def _times(moments: Sequence[Any]) -> list[Cell]:
     return [
         Cell("") if at is None else Cell(f"{at:{form}}", title=at.isoformat()) for at in moments
     ]
-
-
-def duration_text(span: pd.Timedelta) -> str:
-    """``1 d 13:12:18``, ``-00:00:01``: its whole seconds; of less than one all digits."""
-    of, negative = abs(span).components, span.value < 0
-    nanoseconds = of.milliseconds * 10**6 + of.microseconds * 10**3 + of.nanoseconds
-    sign, days = "-" * negative, f"{of.days:,} d " if of.days else ""
-    below = abs(span.value) < 10**9
-    fraction = f".{nanoseconds:09}".rstrip("0").rstrip(".") if below else ""
-    return f"{sign}{days}{of.hours:02}:{of.minutes:02}:{of.seconds:02}{fraction}"
 
 
 def price_text(price: Decimal) -> str:

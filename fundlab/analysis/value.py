@@ -32,7 +32,7 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
-from fundlab.analysis.periods import DAY, with_period
+from fundlab.analysis.periods import with_period
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import (
     AnalysisError,
@@ -42,7 +42,7 @@ from fundlab.base.errors import (
     number_of,
     shorten,
 )
-from fundlab.base.values import moment_ns, overflow
+from fundlab.base.values import length_text, moment_ns, overflow
 from fundlab.evidence.table_store import TableStore
 from fundlab.tables.transfers import moved_asset
 
@@ -257,18 +257,14 @@ def _unpriced(
     if not len(rows):
         return ""
     said = [
-        f"{asset} ({'none found' if newest is None else f'the newest is {_days(newest)} old'})"
-        for asset, newest in zip(*(found.column(n).to_pylist() for n in found.column_names),
-                                 strict=True)
+        f"{asset} ({'none found' if age is None else f'the newest is {length_text(age)} old'})"
+        for asset, age in zip(*(found.column(n).to_pylist() for n in found.column_names),
+                              strict=True)
     ]  # fmt: skip
     return (
         f"no price for {len(rows):,} of {number_of(len(price), 'row')}: {listed(said)}. Give "
-        f"prices= (--prices), or a max_age= (--max-age) above {_days(limit)}"
+        f"prices= (--prices), or a max_age= (--max-age) above {length_text(limit)}"
     )
-
-
-def _days(ns: int) -> str:
-    return f"{ns / DAY:{',.1f' if ns >= DAY else '.2g'}}".removesuffix(".0") + " d"
 
 
 def _units(rows: pa.Table) -> pa.ChunkedArray:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from functools import cached_property, reduce
+from itertools import pairwise
 from typing import Any, Final, Self
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -34,6 +35,7 @@ _INSTANT = re.compile(
 )
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _UNSET = re.compile(r"0001-01-01[Tt]00:00:00(?:\.0{1,9})?(?:[Zz]|[+-]00:00)", re.ASCII)
+_LENGTHS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -331,3 +333,17 @@ def moment_ns(value: object, parameter: str) -> int:
 def minute_text(ns: int | None) -> str:
     """``2026-10-31 17:04 UTC`` of nanoseconds since 1970, for people; of ``None`` nothing."""
     return "" if ns is None else f"{Instant.from_ns(ns):%Y-%m-%d %H:%M} UTC"
+
+
+def length_text(ns: int) -> str:
+    """A length of time for people, ``3 d 4 h``, ``12 min``, ``-1 s``, ``250 ms``: in its largest
+    unit and the next one, rounded towards zero."""
+    seconds, below = divmod(abs(ns), 10**9)
+    sign = "-" * (ns < 0)
+    if not seconds:
+        return f"{sign}{below // 10**6} ms" if below >= 10**6 else "under 1 ms" if ns else "0 s"
+    for (size, unit), (part, smaller) in pairwise(_LENGTHS):
+        if seconds >= size:
+            rest = seconds % size // part
+            return f"{sign}{seconds // size:,} {unit}" + f" {rest} {smaller}" * bool(rest)
+    return f"{sign}{seconds} s"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
+from fundlab.base.values import length_text
 from fundlab.charts import look
 from fundlab.charts.look import humanise
 from fundlab.charts.picture import Panel
@@ -64,7 +65,7 @@ def settlement_times(
         ]
         look.legend_row(figure, handles, ["half", "90 %", "99 %", "slowest"], theme)
     each = "; ".join(
-        f"{name} half within {duration_text(half)}, 99 % within {duration_text(most)}"
+        f"{name} half within {_text(half)}, 99 % within {_text(most)}"
         for name, half, most in zip(rows["name"], rows["p50"], rows["p99"], strict=True)
     )
     if not each:
@@ -85,7 +86,7 @@ def _draw(axes: Panel, exact: pd.DataFrame, theme: Theme) -> None:
     axes.plot(rows["max"], places, linestyle="none", marker="|", markersize=7, color=color)
     axes.plot(rows["p50"], places, linestyle="none", marker="o", markersize=6, color=color)
     for position, slowest, at in zip(places, exact["max"], rows["max"], strict=True):
-        axes.words(duration_text(slowest), (at, position), (6, 0), theme.muted, va="center",
+        axes.words(_text(slowest), (at, position), (6, 0), theme.muted, va="center",
                    size=TEXT - 1.5)  # fmt: skip
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color=theme.grid, linewidth=0.8)
@@ -99,15 +100,10 @@ def _draw(axes: Panel, exact: pd.DataFrame, theme: Theme) -> None:
     look.name_rows(axes, list(exact["name"]))
     for position, (name, *parts) in enumerate(zip(exact["name"], *(exact[p] for p in _PARTS),
                                                strict=True)):  # fmt: skip
-        half, most, nearly, slowest = map(duration_text, parts)
+        half, most, nearly, slowest = map(_text, parts)
         words = f"{name}: half {half}, 90 % {most}, 99 % {nearly}, slowest {slowest}"
         axes.hover((low, high, position - 0.45, position + 0.45), words)
 
 
-def duration_text(seconds: float) -> str:
-    """``at once``, ``20 s``, ``5.2 min``, ``3.1 h``, ``2.4 d``."""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"), (_LEAST, "ms")):
-        if seconds >= size and seconds > _LEAST:
-            count = seconds / size
-            return f"{count:.2g} {unit}" if count < 9.95 else f"{count:,.0f} {unit}"
-    return "at once"
+def _text(seconds: float) -> str:
+    return length_text(round(seconds * 10**9)) if seconds > _LEAST else "at once"

@@ -243,11 +243,9 @@ def _show(
     values."""
     from decimal import Decimal
 
-    import pandas as pd
-
     from fundlab.base.errors import number_of, printable
-    from fundlab.base.values import Amount, money_text, plain_text
-    from fundlab.display import Cell, Table, duration_text, price_text, value_text
+    from fundlab.base.values import Amount, length_text, money_text, plain_text
+    from fundlab.display import Cell, Table, price_text, value_text
     from fundlab.settings.labels import labels, names_given, shorten_id
 
     def text(value: Any, money: Callable[[Decimal, int], str]) -> str:
@@ -278,7 +276,7 @@ def _show(
             if value and key.endswith("_at"):
                 line[key] = f"{value[:10]} {value[11:19]}Z"
             if value and key == "price_age":
-                line[key] = duration_text(pd.Timedelta(value))
+                line[key] = length_text(row[key].value)
             if value and key in ("price", "value"):
                 line[key] = (price_text if key == "price" else value_text)(row[key])
         if what == "transfers":

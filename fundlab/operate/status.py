@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from fundlab.base.compiled import slow_path
 from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, number_of
-from fundlab.base.values import Instant
+from fundlab.base.values import Instant, length_text
 from fundlab.evidence.closes import closes_of
 from fundlab.evidence.vanished_rows import gone_rows
 from fundlab.evidence.verdict import judge_accounts
@@ -123,7 +123,7 @@ class Status:
         said += [self.slower] if self.slower else []
         line = f"{self.store}: {', '.join(said) or 'never synced'}"
         if self.waiting_since is not None:
-            oldest = _length(now - Instant.parse(self.waiting_since).ns)
+            oldest = length_text(now - Instant.parse(self.waiting_since).ns)
             waiting = f"{number_of(self.waiting, 'transfer')} pending for up to {oldest}"
             line = f"{waiting}: {line}"
         if self.ok:
@@ -288,13 +288,4 @@ def status(
 
 def _ago(now: int, at: str) -> str:
     ns = now - Instant.parse(at).ns
-    return f"{_length(abs(ns))} {'ago' if ns >= 0 else 'ahead of this clock'}"
-
-
-def _length(ns: int) -> str:
-    """In the largest unit that says something."""
-    seconds = ns / 1e9
-    for name, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {name}"
-    return f"{seconds:.0f} s"
+    return f"{length_text(abs(ns))} {'ago' if ns >= 0 else 'ahead of this clock'}"

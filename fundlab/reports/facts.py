@@ -316,14 +316,3 @@ def versions(components: Iterable[str] = _COMPONENTS) -> dict[str, str]:
 def decimals(amount: Decimal) -> int:
     """How many decimals ``amount`` needs."""
     return len(f"{amount:f}".partition(".")[2].rstrip("0"))
-
-
-def age_text(age: pd.Timedelta) -> str:
-    """``3 d 4 h``, ``12 min``: the two largest units."""
-    seconds = max(int(age.total_seconds()), 0)
-    parts = []
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
-        count, seconds = divmod(seconds, size)
-        if count:
-            parts.append(f"{count:,} {unit}")
-    return " ".join(parts[:2]) or "0 s"

@@ -16,13 +16,13 @@ from fundlab.analysis.engines import to_pandas
 from fundlab.analysis.explain import EXPLAINED
 from fundlab.base.errors import AnalysisError, number_of
 from fundlab.base.exact import EXACT
-from fundlab.base.values import exact_sum, money_text
+from fundlab.base.values import exact_sum, length_text, money_text
 from fundlab.charts import humanise
 from fundlab.decimals import DecimalDtype
 from fundlab.display import Tone
 from fundlab.evidence.verdict import KEYS, SOUND, Judgement
 from fundlab.models import COMPLETED
-from fundlab.reports.facts import KeyFigure, age_text
+from fundlab.reports.facts import KeyFigure
 from fundlab.reports.inputs import (
     ASSET,
     COMPLETE,
@@ -453,7 +453,9 @@ def key_figures(
         sound = comparison.loc[comparison["status"].isin(SOUND), KEYS]
         matching = int((seen.reindex(pd.MultiIndex.from_frame(sound)) > 1).sum())
         label, tone = "Movements proved", "good" if matching == judgement.balances else "plain"
-    oldest = f"the oldest {age_text(waiting['age'].max())}" if len(waiting) else "none waits"
+    oldest = "none waits"
+    if len(waiting):
+        oldest = f"the oldest {length_text(waiting['age'].max().value)}"
     return (
         KeyFigure(
             label,

@@ -15,11 +15,11 @@ from typing import Any, Final
 import pandas as pd
 
 from fundlab.analysis.closing import CAUSES
-from fundlab.base.values import money_text
+from fundlab.base.values import length_text, money_text
 from fundlab.charts import humanise
 from fundlab.display import Cell, Style, Table, value_text
 from fundlab.models import COMPLETED
-from fundlab.reports.facts import age_text, decimals
+from fundlab.reports.facts import decimals
 from fundlab.settings.labels import UUID, shorten_id
 
 MAX_ROWS: Final = 250
@@ -190,7 +190,7 @@ def signed_points(bps: Any) -> Cell:
 
 
 def age(length: pd.Timedelta) -> Cell:
-    return Cell(age_text(length), "number", value=length)
+    return Cell(length_text(length.value), "number", value=length)
 
 
 def known_age(length: Any) -> Cell:
@@ -242,7 +242,7 @@ def event_object(value: Any, labels: Mapping[str, str]) -> Cell:
 
 def readable_spans(words: str) -> str:
     """``8726400 s after`` as ``101 d after``."""
-    return _SPAN.sub(lambda span: age_text(pd.Timedelta(span[0])), words)
+    return _SPAN.sub(lambda span: length_text(pd.Timedelta(span[0]).value), words)
 
 
 def cut(words: str) -> str:

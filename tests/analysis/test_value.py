@@ -179,7 +179,9 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
                                                pd.NA]  # fmt: skip
     assert found["price_from"].tolist() == ["given", "currency", pd.NA]
     assert found["price_age"].iloc[0] == pd.Timedelta("12h") - pd.Timedelta(1, "ns")
-    with pytest.warns(UnpricedWarning, match=r"ETH \(the newest is 0\.5 d old\).* above 0\.021 d$"):
+    with pytest.warns(
+        UnpricedWarning, match=r"ETH \(the newest is 11 h 59 min old\).* above 30 min$"
+    ):
         fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01", max_age="30min")
     said = r"2 of 3 rows: BTC \(none found\), USD \(none found\)\. Give"
     with pytest.warns(UnpricedWarning, match=said):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from fundlab.base.values import Amount, Instant, fraction_digits
+from fundlab.base.values import Amount, Instant, fraction_digits, length_text
 
 AMOUNTS = st.from_regex(r"[0-9]{0,20}\.[0-9]{1,18}|[0-9]{1,20}", fullmatch=True)
 NS = st.integers(-9_214_560_000_000_000_000, 9_214_646_400_000_000_000 - 1)  # 1678 to 2261
@@ -234,3 +234,27 @@ def test_arithmetic_goes_on_in_microseconds() -> None:
 def test_a_moment_beyond_the_calendar(value: datetime) -> None:
     with pytest.raises(ValueError, match="outside the years 1678 to 2261"):
         Instant.parse(value)
+
+
+# ------------------------------------------------------------------------------- lengths of time
+
+
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [
+        ("0s", "0 s"), ("1ns", "under 1 ms"), ("999us", "under 1 ms"), ("250ms", "250 ms"),
+        ("59.999s", "59 s"), ("60s", "1 min"), ("61s", "1 min 1 s"), ("1h59s", "1 h"),
+        ("27h3min", "1 d 3 h"), ("1D59min", "1 d"), ("1234D5h", "1,234 d 5 h"), ("-90s",
+        "-1 min 30 s"),
+    ],
+)  # fmt: skip
+def test_a_length_of_time_is_said_in_its_two_largest_units(length: str, text: str) -> None:
+    assert length_text(pd.Timedelta(length).value) == text
+
+
+@given(st.integers(10**9, 9 * 10**18))
+def test_what_is_said_of_a_length_is_not_more_than_it_and_less_by_a_24th_at_most(
+    ns: int,
+) -> None:
+    said = pd.Timedelta(length_text(ns).replace(",", "").replace(" d", "D")).value
+    assert 0 <= ns - said < max(ns // 24, 10**9)

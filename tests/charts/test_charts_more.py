@@ -12,7 +12,6 @@ from matplotlib.path import Path
 
 from fundlab import charts
 from fundlab.base.errors import AnalysisError
-from fundlab.charts.settlement import duration_text
 from fundlab.charts.waterfall import FEES
 from fundlab.reports.page import PAGE_COLOURS
 
@@ -164,14 +163,6 @@ def test_settlement_is_sorted_and_labelled_with_the_slowest() -> None:
         "Settlement times by type: RTP deposit half within at once, 99 % within 20 s; "
         "Wire deposit half within 1 h, 99 % within 3 h."
     )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "at once"), (0.25, "250 ms"), (20, "20 s"), (5400, "1.5 h"), (12_000_000, "139 d")],
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
 
 
 def test_a_diagram_shows_amounts_in_and_out() -> None:

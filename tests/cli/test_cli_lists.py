@@ -180,11 +180,11 @@ def test_balances_are_worth_what_their_newest_prices_say(fundlab: Any, tmp_path:
             "0.005"
         )
         assert len(line["price"].partition(".")[2]) <= 6
-        assert re.fullmatch(r"(\d+ d )?\d\d:\d\d:\d\d", line["price_age"])
+        assert re.fullmatch(r"\d+ (d|h|min|s)( \d+ (h|min|s))?", line["price_age"])
     old = fundlab("balances", "--store", sample, "--in", "USD", "--max-age", "0s")[1]
     assert "4 of 40 balances priced" in old
     assert "no price for 36 of 40 rows: BCH (the newest is " in old.splitlines()[-1]
-    assert "or a max_age= (--max-age) above 0 d" in old
+    assert "or a max_age= (--max-age) above 0 s" in old
     # A store has prices, too, and analysts try it.
     asked = ("balances", "--store", sample, "--in", "USD", "--max-age", "30d")
     assert fundlab(*asked, "--prices", sample) == fundlab(*asked)
@@ -213,5 +213,5 @@ def test_prices_that_were_not_looked_for_are_not_said_to_be_missing(
     assert "(the newest is " in kept["totals"]["unpriced"]
     assert "looked at" not in kept["totals"]["unpriced"]
     oldest = min(pd.Timestamp(row["observed_at"]) for row in asked["balances"]) - pd.Timedelta("1h")
-    said = f"above 0.042 d; transfers before {oldest:%Y-%m-%d %H:%M} UTC were not looked at"
+    said = f"above 1 h; transfers before {oldest:%Y-%m-%d %H:%M} UTC were not looked at"
     assert asked["totals"]["unpriced"].endswith(said)

@@ -62,8 +62,8 @@ def test_all_is_well_in_one_line(store: fl.Store) -> None:
     assert (found.ok, found.missed, told(found)) == (True, False, [])
     line = str(found)
     assert re.fullmatch(
-        rf"all is well but for 4 transfers pending for up to 51 d: {store.path}: "
-        r"synced 60 min ago, reported 60 min ago, [\d,.]+ GB free",
+        rf"all is well but for 4 transfers pending for up to 50 d 20 h: {store.path}: "
+        r"synced 1 h ago, reported 1 h ago, [\d,.]+ GB free",
         line,
     )
     assert {*found.synced} == {
@@ -96,7 +96,7 @@ def test_a_run_that_did_not_come_is_told(store: fl.Store, client: fl.Client, clo
     assert told(status(store, now=NOW + 24 * HOUR)) == []
     late = status(store, now=NOW + 26 * HOUR)
     assert told(late) == [("sync", "missed"), ("report", "missed")]
-    assert "the last was 27 h ago, at 2026-11-20T07:00:00Z; see whether the timer" in str(late)
+    assert "the last was 1 d 3 h ago, at 2026-11-20T07:00:00Z; see whether the timer" in str(late)
     # A sync that brings nothing new is one, too; then the report is what is missing.
     clock.now = NOW + 26 * HOUR
     store.sync(client)
@@ -115,7 +115,7 @@ def test_a_clock_that_jumped_is_told(store: fl.Store, client: fl.Client, clock: 
     assert (
         "which is yet to come: set the clock right; if it was wrong then, run 'fundlab sync'\n"
     ) in str(found)
-    assert ": synced 5 h ahead of this clock, reported 60 min ago, " in str(found)
+    assert ": synced 5 h ahead of this clock, reported 1 h ago, " in str(found)
 
 
 def test_what_was_never_done_is_told_where_it_is_expected(store: fl.Store) -> None:
