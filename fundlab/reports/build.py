@@ -164,6 +164,7 @@ def build(
     open_rows, open_at = until.filter("status = 'PENDING'"), known_at
     if basis == "settled":
         open_rows, open_at = figures.open_then(Span(None, span.end).of(every), span), span.end - 1
+    aged_at = f"{moment(open_at).tz_convert(tz):%Y-%m-%d %H:%M} {tz}"
     broken = figures.violations(until, span, before, complete)
     violations = broken[broken["now"]].drop(columns="now").reset_index(drop=True)
     past = None
@@ -203,12 +204,14 @@ def build(
             inside,
             judgement,
             frames["open_items"],
+            aged_at,
             frames["fees"],
             violations,
             count(every) - count(rows),
             past,
         ),
         frames=frames,
+        aged_at=aged_at,
         moved=(*gone, *map(str, moved)),
         made_here=withdrawals is not None,
         bank=bank,

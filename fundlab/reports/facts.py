@@ -91,8 +91,8 @@ class Report(Shown):
         known, not only the period) is the table of ``verdict``, with ``since``, when a break was
         first seen.
     ``open_items``
-        pending transfers with their ``age``; on the settled basis those pending at ``end``, with
-        ``cleared_at`` where they settled or failed later.
+        transfers pending at ``aged_at`` (in words: on the settled basis the end of the period, else
+        ``as_of``) with their ``age`` then, and ``cleared_at`` where they settled or failed later.
     ``withdrawals``, ``recipients``
         all one by one, the latest first, with the ``difference`` from the journal of payments
         where there is one, and summed by where they went, account numbers and addresses masked.
@@ -120,6 +120,7 @@ class Report(Shown):
     verdict: Judgement
     key_figures: tuple[KeyFigure, ...]
     frames: Mapping[str, pd.DataFrame] = field(repr=False)
+    aged_at: str
     labels: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
     made_here: bool = False
@@ -217,7 +218,7 @@ class Report(Shown):
             (len(self.breaks), "balance", "that does not match", "reconciliation"),
             (len(self.violations), "transfer", "that breaks a rule", "checks"),
             (len(self.pairs), "internal transfer", "whose halves do not match", "checks"),
-            (int(old.sum()), "open item", "older than 3 days", "open"),
+            (int(old.sum()), "open item", f"older than 3 days at {self.aged_at}", "open"),
             (len(self.anomalies), "transfer", "worth a look", "checks"),
             (len(self.notable), "event", "of note", "events"),
         )  # fmt: skip

@@ -430,6 +430,7 @@ def key_figures(
     inside: Relation,
     judgement: Judgement,
     waiting: pd.DataFrame,
+    aged_at: str,
     charged: pd.DataFrame,
     broken_rules: pd.DataFrame,
     later: int,
@@ -453,9 +454,9 @@ def key_figures(
         sound = comparison.loc[comparison["status"].isin(SOUND), KEYS]
         matching = int((seen.reindex(pd.MultiIndex.from_frame(sound)) > 1).sum())
         label, tone = "Movements proved", "good" if matching == judgement.balances else "plain"
-    oldest = "none waits"
+    oldest = "none waited"
     if len(waiting):
-        oldest = f"the oldest {length_text(waiting['age'].max().value)}"
+        oldest = f"the oldest then {length_text(waiting['age'].max().value)}"
     return (
         KeyFigure(
             label,
@@ -478,7 +479,7 @@ def key_figures(
         KeyFigure(
             "Open items",
             f"{len(waiting):,}",
-            f"pending at the end; {oldest}",
+            f"pending at {aged_at}; {oldest}",
             "open_items",
             **against(len(waiting), was["open"]),
         ),

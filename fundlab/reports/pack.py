@@ -445,12 +445,12 @@ def pack_tables(pack: Pack) -> dict[str, Table]:
             )], every,
         ),
         "ageing": table(
-            "Open items by age", frames["ageing"],
+            "Open items at the period's end, by age", frames["ageing"],
             [asset, ("Age", text, "age"), ("#Items", number, "count"), ("#Total", money, "total")],
             every,
         ),
         "open-items": table(
-            "Open items, oldest first", frames["open-items"],
+            "Open items at the period's end, oldest first", frames["open-items"],
             [("Created", time, "created_at"), ("Age", text, "age"), ("Type", type_name, "type"),
              asset, profile, ("#Total", money, "total"), ("Cause", words, "cause"),
              ("Owner", text, "owner"), ("Comment", text, "comment"),

@@ -115,7 +115,8 @@ def sheets(report: Report) -> list[Sheet]:
     for section in SECTIONS:
         if section.sheet:
             rows = arrow_of(report.frames[section.name])
-            found.append(Sheet(section.sheet, rows, section.note))
+            note = section.note(report) if callable(section.note) else section.note
+            found.append(Sheet(section.sheet, rows, note))
     if report.bank is not None:
         told = f"{report.bank.title}: {report.bank.verdict}"
         for name, frame in (

@@ -138,7 +138,7 @@ class Section:
     name: str
     make: Callable[[Material], pd.DataFrame]
     sheet: str = ""
-    note: str = ""
+    note: str | Callable[[Report], str] = ""
     caption: str | Callable[[Report], str] = ""
     columns: Callable[[Columns], Sequence[Column]] | None = None
     rows: Callable[[Report], pd.DataFrame] | None = None
@@ -402,7 +402,8 @@ SECTIONS: Final = (
     Section("hours", lambda made: figures.hours(made.inside)),
     Section(
         "open_items", lambda made: figures.open_items(made.pending, made.open_at), "Open items",
-        caption="Pending transfers, oldest first",
+        lambda report: f"pending at {report.aged_at}, with their age then",
+        caption=lambda report: f"Pending at {report.aged_at}, oldest first",
         columns=lambda c: [
             c.created, ("#Age", age, "age"), c.type, c.asset, c.amount, c.total, c.profile,
             ("Transfer", identifier, "id"),
@@ -410,12 +411,13 @@ SECTIONS: Final = (
     ),
     Section(
         "ageing", ageing, "Ageing",
-        caption="Pending transfers by age",
+        lambda report: f"pending at {report.aged_at}, by age then",
+        caption=lambda report: f"Pending at {report.aged_at}, by age then",
         columns=lambda c: [
             ("Age", age_bracket, "age"), c.type, c.asset, c.transfers, c.total, c.oldest
         ],
         totals=("count", "total"),
-        empty="No transfer is pending.",
+        empty="No transfer was pending then.",
     ),
     Section(
         "withdrawals",

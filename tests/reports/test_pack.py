@@ -213,15 +213,18 @@ def test_the_other_tables_foot_as_printed(packed: tuple[fl.Store, Path]) -> None
         assert books
         for row in books:
             assert sum((amount(row[name]) for name in parts), D(0)) == amount(row["closing"])
-    items = page["Open items, oldest first"]
+    items = page["Open items at the period's end, oldest first"]
     for ages, ones in (
-        (page["Open items by age"], items),
+        (page["Open items at the period's end, by age"], items),
         (of_csv(pack, "ageing"), of_csv(pack, "open-items")),
         (of_workbook(pack, "Ageing"), of_workbook(pack, "Open items")),
     ):
         totals = [sum((amount(row["total"]) for row in rows), D(0)) for rows in (ages, ones)]
         assert totals[0] == totals[1]
-    assert of_paper(pack, "Open items by age") == page["Open items by age"]
+    assert (
+        of_paper(pack, "Open items at the period's end, by age")
+        == page["Open items at the period's end, by age"]
+    )
     noted = [row for row in items if row["owner"] == "Ben"]
     assert [row["comment"] for row in noted] == ["asked, <b>twice</b>"]
     records = [one for one in packed[0].records() if one.kind == "close"]

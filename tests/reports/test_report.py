@@ -246,6 +246,27 @@ def test_open_items_have_their_age() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("basis", "at", "age"),
+    [
+        ("settled", "2026-02-28 23:59 UTC", "27 d 23 h"),
+        ("created", "2026-04-01 06:30 UTC", "59 d 6 h"),
+    ],
+)
+def test_the_page_says_of_when_its_ages_are(basis: str, at: str, age: str) -> None:
+    """By settlement what was pending at the period's end, by creation what is pending now."""
+    rows = transfers({"amount": "1", **WITHDRAWAL, "status": "PENDING",
+                      "created_at": "2026-02-01T00:00Z"})  # fmt: skip
+    rows = rows.assign(settled_at=pd.Series([pd.NaT], dtype="datetime64[ns, UTC]"))
+    built = build(rows, reported(), period="2026-02", basis=basis, as_of="2026-04-01T06:30:00Z")
+    text = reports.render_html(built)
+    assert f"pending at {at}; the oldest then {age}" in text
+    assert f"Pending at {at}, by age then" in text
+    assert f"1 open item older than 3 days at {at}" in text
+    assert age in Page(text).cells
+
+
+@pytest.mark.thorough
 def test_withdrawals_made_here_or_the_latest() -> None:
     made = build(withdrawals=["t1"])
     assert made.withdrawals["id"].tolist() == ["t1"]

@@ -118,7 +118,7 @@ def test_the_summary_says_what_the_balances_say_and_what_needs_a_person(tmp_path
     assert "CSV files beside" not in text  # there are none
     assert "fundlab report 2026-10 --format csv writes them all" in text
     assert "4 pending now" in text
-    assert "pending at the end; the oldest 1 d 13 h" in text
+    assert "pending at 2026-10-31 23:59 UTC; the oldest then 1 d 13 h" in text
 
 
 @pytest.mark.seconds
