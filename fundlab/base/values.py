@@ -33,6 +33,7 @@ _INSTANT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))",
     re.ASCII,
 )
+_MONTH: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _UNSET = re.compile(r"0001-01-01[Tt]00:00:00(?:\.0{1,9})?(?:[Zz]|[+-]00:00)", re.ASCII)
 _LENGTHS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -328,6 +329,14 @@ def moment_ns(value: object, parameter: str) -> int:
         f"{parameter}={shorten(value)}: {problem}; give ISO text such as '2026-10-01' or "
         "'2026-10-01T09:30:00Z', a datetime or a Timestamp"
     )
+
+
+def start_ns(value: object, parameter: str) -> int | None:
+    """As :func:`moment_ns` of an end of a range: a month, too, stands for its first moment, and
+    ``None`` for no end."""
+    if isinstance(value, str) and _MONTH.fullmatch(value):
+        value += "-01"
+    return None if value is None else moment_ns(value, parameter)
 
 
 def minute_text(ns: int | None) -> str:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from fundlab.base.terminal import answer
-from fundlab.cli.options import Json, StorePath, checked_moment, existing_store, id_of_profile
+from fundlab.cli.options import (
+    Json,
+    StorePath,
+    checked_moment,
+    checked_span,
+    existing_store,
+    id_of_profile,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,7 +183,12 @@ def transfers(
         str | None, typer.Option(callback=_checked_type, help="Such as WIRE_DEPOSIT.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(callback=checked_moment, help="Created at this time or later.")
+        str | None,
+        typer.Option(callback=checked_moment, help="Created from this time, day or month on."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(callback=checked_moment, help="Created before this time, day or month."),
     ] = None,
     store: StorePath = None,
     limit: LimitOption = USUAL_LIMIT,
@@ -186,25 +198,23 @@ def transfers(
 
     From the service, or from --store. Times are UTC; --json has complete ids, fees and ref_ids.
     """
-    from fundlab.base.values import Instant, moment_ns
     from fundlab.client.client import connect
 
-    begins = None if since is None else Instant.from_ns(moment_ns(since, "since"))
+    begins, ends = checked_span(since, until)
     names = ["id", "created_at", "profile_id", "type", "status", "amount", "fee", "asset", "ref_id"]
     if store is None:
         with connect() as client:
             rows = client.list_transfers(
                 profile_ids=None if of is None else [of],
                 statuses=None if status is None else [status], type=type,
-                created_at_gte=None if begins is None else str(begins), max_rows=limit + 1,
+                created_at_gte=begins, created_at_lt=ends, max_rows=limit + 1,
             )  # fmt: skip
             found = [one.model_dump() for one in rows]
     else:
-        newest = _table("transfers", store).sort_values("created_at", ascending=False)
+        inside = existing_store(store).read("transfers", since=begins, until=ends)
+        newest = inside.sort_values("created_at", ascending=False)
         for name, wanted in (("profile_id", of), ("status", status), ("type", type)):
             newest = newest if wanted is None else newest[newest[name] == wanted]
-        if begins is not None:
-            newest = newest[newest["created_at"].astype("int64") >= begins.ns]
         found = _records(newest.head(limit + 1))
     _show("transfers", [{name: one[name] for name in names} for one in found], limit, as_json)
 

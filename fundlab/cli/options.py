@@ -166,14 +166,29 @@ def checked_period(period: str, hint: str, tz: str = "UTC") -> None:
 
 def checked_moment(parameter: typer.CallbackParam, text: str | None) -> str | None:
     """``text``, if it is a time: told before anything is asked of settings, store or service."""
-    from fundlab.base.values import moment_ns
+    from fundlab.base.values import moment_ns, start_ns
 
     try:
         if text is not None:
-            moment_ns(text, parameter.name or "")
+            name = parameter.name or ""
+            (moment_ns if name == "as_of" else start_ns)(text, name)
     except FundlabError as error:
         raise typer.BadParameter(str(error)) from None
     return text
+
+
+def checked_span(since: str | None, until: str | None) -> list[str | None]:
+    """Both as RFC 3339."""
+    from fundlab.base.values import Instant, start_ns
+
+    begins, ends = start_ns(since, "since"), start_ns(until, "until")
+    if begins is not None and ends is not None and begins >= ends:
+        raise typer.BadParameter(
+            f"{until} is not after --since {since}: a month or day stands for its first moment, "
+            "and rows of --until itself are left out",
+            param_hint="--until",
+        )
+    return [None if at is None else str(Instant.from_ns(at)) for at in (begins, ends)]
 
 
 def id_of_profile(of: str | None) -> str | None:

@@ -15,6 +15,7 @@ from fundlab.cli.options import (
     StorePath,
     TableName,
     checked_moment,
+    checked_span,
     existing_store,
 )
 
@@ -206,13 +207,14 @@ def export(
     """
     from fundlab.exports import export_table, names_another
 
+    begins, ends = checked_span(since, until)
     if names_another(out, format):
         raise typer.BadParameter(
             f"{out.name} names another format than {format}: change one of the two",
             param_hint="--out",
         )
     written = export_table(
-        existing_store(store), table, out, format, as_of=as_of, since=since, until=until
+        existing_store(store), table, out, format, as_of=as_of, since=begins, until=ends
     )
     answer(written.to_json(), as_json, str(written))
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.base.errors import InvalidRequest
-from fundlab.base.values import Instant
+from fundlab.base.values import Instant, start_ns
 from fundlab.evidence.acceptance import accept_missing, accept_unreadable
 from fundlab.evidence.closes import annotations_table, closes_of, closes_table
 from fundlab.evidence.observations import Accounts, asserted_balances, moved_since, read_accounts
@@ -43,7 +43,7 @@ from fundlab.store.records import check_texts, needed
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark
 from fundlab.store.settlement_times import ADDED, settlements, with_settlement
 from fundlab.store.snapshot import Snapshot, read_current, read_history, steadily
-from fundlab.store.store_files import Moment, StoreFiles, bound, texts
+from fundlab.store.store_files import Moment, StoreFiles, texts
 from fundlab.tables.frames import to_frame
 from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table, find_table
 
@@ -92,7 +92,7 @@ class TableStore(StoreFiles):
         found = find_table(table)
         names = _checked_columns(found, columns)
         keys = [name for name in found.order if name not in names]
-        first, end = bound(since, "since"), bound(until, "until")
+        first, end = start_ns(since, "since"), start_ns(until, "until")
         where = _profiles(found, profile_id)
 
         def look() -> tuple[pa.Table, dict[str, Any]]:
@@ -128,7 +128,7 @@ class TableStore(StoreFiles):
         """
         found = find_table(table)
         names = _checked_columns(found, columns)
-        first, end = bound(since, "since"), bound(until, "until")
+        first, end = start_ns(since, "since"), start_ns(until, "until")
         where = _profiles(found, profile_id)
 
         def look() -> pa.Table:
@@ -310,7 +310,7 @@ class TableStore(StoreFiles):
         >>> store.known("transfers")
         {'since': None, 'publication': 1}
         """
-        first, end = bound(since, "since"), bound(until, "until")
+        first, end = start_ns(since, "since"), start_ns(until, "until")
 
         def look() -> dict[str, Any]:
             manifest = self.manifest()

@@ -165,7 +165,8 @@ class StoreFiles:
         until then. Raises ``StoreDamaged`` unless all are there as written."""
         newest = (self.manifest() if manifest is None else manifest).record
         records = read_records(self.path / RECORDS, newest)
-        if (until := bound(as_of, "as_of")) is not None:
+        if as_of is not None:
+            until = moment_ns(as_of, "as_of")
             records = [one for one in records if Instant.parse(one.at).ns <= until]
         if pin is not None:
             number = pins_of(records)[pin].number
@@ -387,7 +388,3 @@ def texts(given: str | Sequence[str], parameter: str) -> list[str]:
     if found is None or not all(isinstance(text, str | UUID) for text in found):
         raise InvalidRequest(f"{parameter}={given!r}: give a text or a list of texts")
     return [str(text) for text in found]
-
-
-def bound(value: Moment | None, parameter: str) -> int | None:
-    return None if value is None else moment_ns(value, parameter)

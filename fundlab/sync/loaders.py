@@ -37,7 +37,7 @@ from fundlab.base.errors import (
 )
 from fundlab.base.progress import expect, progress_bar
 from fundlab.base.threads import gathered
-from fundlab.base.values import Instant, moment_ns
+from fundlab.base.values import Instant, start_ns
 from fundlab.client.arguments import (
     AddressLoad,
     EventLoad,
@@ -286,10 +286,10 @@ def _load(
         ("since", since, "created_at_gte"),
         ("until", until, "created_at_lt"),
     ):
-        if value is not None:
+        if (at := start_ns(value, parameter)) is not None:
             if filters.get(filter_) is not None:
                 raise InvalidRequest(f"give either {parameter} or {filter_}, not both")
-            given[filter_] = Instant.from_ns(moment_ns(value, parameter))
+            given[filter_] = Instant.from_ns(at)
     own = ("since", "until", "workers", "progress", "invalid")
     asked = ask_table(table, given, label, own)
     aside: dict[str, InvalidRow] | None = {} if invalid == "set_aside" else None

@@ -50,7 +50,7 @@ from fundlab.base.errors import (
 )
 from fundlab.base.progress import expect, progress_bar
 from fundlab.base.threads import gathered
-from fundlab.base.values import Instant, moment_ns
+from fundlab.base.values import Instant, start_ns
 from fundlab.client.arguments import connected
 from fundlab.client.pages import warn_of_filters, whole_number
 from fundlab.evidence.quarantine import SetAside, set_aside_rows
@@ -232,7 +232,7 @@ def sync(
     if "balances" in wanted:
         wanted.add("transfers")
     chosen = [name for name in TABLES if name in wanted]
-    first = None if since is None else moment_ns(since, "since")
+    first = start_ns(since, "since")
     with frugal_memory(), store.lock() as check_held:
         service = {"base_url": client.base_url, "client_id": client.client_id}
         owner = store.service()

@@ -75,7 +75,16 @@ def test_lists_are_narrowed_alike_at_the_service_and_in_a_store(
         assert {row["id"] for row in found} == {*of_it["id"]}
         kept = json.loads(fundlab("balances", "--of", named.upper(), "--json", *place)[1])
         assert {row["profile_id"] for row in kept["balances"]} == {named}
+    month = f"{some['created_at']:%Y-%m}"
+    after = f"{some['created_at'] + pd.offsets.MonthBegin():%Y-%m}"
+    of_month = rows[rows["created_at"].dt.strftime("%Y-%m") == month]
+    assert 0 < len(of_month) < len(rows)
+    for place in ((), ("--store", store)):
+        asked = ("--since", month, "--until", after, "--limit", "9999", "--json")
+        found = json.loads(fundlab("transfers", *asked, *place)[1])["transfers"]
+        assert {row["id"] for row in found} == {*of_month["id"]}
     for wrong, words in (
+        (("--since", month, "--until", month), f"{month} is not after --since {month}"),
         (("--of", "Treasury"), "'Treasury' is not an id, and names nothing in [names]"),
         (("--type", "WIRE"), "WIRE is not a type; there are BANK_DEPOSIT, BANK_WITHDRAWAL, "),
         (("--since", "October"), "give ISO text such as"),

@@ -111,6 +111,16 @@ class TestReading:
             "FAILED", "COMPLETED",
         ]  # fmt: skip
 
+    def test_a_month_stands_for_its_first_moment(self, either: Store) -> None:
+        month, after = moment(2)[:7], pd.Timestamp(moment(2)) + pd.offsets.MonthBegin()
+        rows = either.read("transfers")
+        assert len(rows) == 2
+        assert either.read("transfers", since=month).equals(rows)
+        assert len(either.read("transfers", since=month, until=f"{after:%Y-%m}")) == 2
+        assert len(either.read("transfers", until=month)) == 0
+        with pytest.raises(InvalidRequest, match="as_of='2026-03'"):
+            either.read("transfers", as_of="2026-03")
+
     def test_since_includes_until_excludes(self, either: Store) -> None:
         assert either.read("transfers", since=moment(2))["id"].tolist() == ["t-000002"]
         assert either.read("transfers", until=moment(2))["id"].tolist() == ["t-000001"]

@@ -155,6 +155,14 @@ class TestWindows:
         assert len(load_transfers(service, since="2026-03-01")) == 10
         assert len(load_transfers(service, until=date(2026, 3, 1))) == 0
 
+    def test_a_month_does_too(self) -> None:
+        service = FakeService(list(self.records))
+        assert len(load_transfers(service, since="2026-03", until="2026-04")) == 10
+        assert service.calls[0][1]["created_at.gte"] == "2026-03-01T00:00:00.000000000Z"
+        assert service.calls[0][1]["created_at.lt"] == "2026-04-01T00:00:00.000000000Z"
+        with pytest.raises(InvalidRequest, match="since='2026-13'"):
+            load_transfers(service, since="2026-13")
+
     def test_nanoseconds_count(self) -> None:
         service = FakeService([transfer(1, created_at=moment(1, n)) for n in (0, 1)])
         service.transfers[1]["id"] = "late"
