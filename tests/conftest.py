@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import decimal
+import fcntl
 import gc
 import io
 import itertools
@@ -17,6 +18,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -99,6 +101,27 @@ def _nobody_pulls_the_plug() -> Iterator[None]:
         patched.setattr("duckdb.connect", with_one_thread)
         patched.setattr("os.fsync", lambda handle: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def once_a_run(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str, Callable[[Path], object]], Path]:
+    """What is dear is made by the worker that asks first, and only read: the folder of that name.
+
+    What makes it is given the folder, and leaves none where it fails.
+    """
+    here = tmp_path_factory.getbasetemp()
+    shared = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (shared / name).exists():
+                make(shared / name)
+        return shared / name
+
+    return made
 
 
 @pytest.fixture(autouse=True)

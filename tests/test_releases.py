@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,26 +38,28 @@ def tracked() -> list[str]:
     return run("git", "ls-files", folder=ROOT).splitlines()
 
 
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory, tracked: list[str]) -> dict[str, Path]:
+@pytest.fixture
+def releases(
+    once_a_run: Callable[[str, Callable[[Path], object]], Path], tracked: list[str]
+) -> dict[str, Path]:
     """By kind."""
-    folder = tmp_path_factory.mktemp("releases")
-    copy = folder / "tree"
-    for name in tracked:
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        (copy / name).write_bytes((ROOT / name).read_bytes())
-    build = [*UV, "build", "--quiet"]
-    run(*build, "--sdist", "--out-dir", folder / "sdist", folder=copy)
-    run(
-        *build,
-        "--wheel",
-        "--out-dir",
-        folder / "pure",
-        folder=copy,
-        FUNDLAB_PURE="1",
-        FUNDLAB_DOCS="1",
-    )
-    run(*build, "--wheel", "--out-dir", folder / "linux", folder=copy, FUNDLAB_PLATFORM=LINUX)
+
+    def build(folder: Path) -> None:
+        copy, made = folder.with_name("tree"), folder.with_name("made")
+        for name in tracked:
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes((ROOT / name).read_bytes())
+        kinds: dict[str, tuple[str, dict[str, str]]] = {
+            "sdist": ("--sdist", {}),
+            "pure": ("--wheel", {"FUNDLAB_PURE": "1", "FUNDLAB_DOCS": "1"}),
+            "linux": ("--wheel", {"FUNDLAB_PLATFORM": LINUX}),
+        }
+        for kind, (what, environment) in kinds.items():
+            out = ("--out-dir", made / kind)
+            run(*UV, "build", "--quiet", what, *out, folder=copy, **environment)
+        made.rename(folder)
+
+    folder = once_a_run("releases", build)
     return {path.parent.name: path for path in folder.glob("*/fundlab-*")}
 
 
