@@ -258,7 +258,7 @@ class Reader:
 
 
 def _start(content: bytes) -> str:
-    return file_text(content[:8192]).lstrip("\ufeff \t\r\n")
+    return re.sub(r"\r\n?", "\n", file_text(content[:8192])).lstrip("\ufeff \t\n")
 
 
 def _looks_like_camt(start: str) -> str | None:
@@ -283,7 +283,7 @@ READERS: Final = (
     Reader(("camt.053", "camt.052", "camt.054"), _looks_like_camt,
            lambda content, habits: read_camt(content, habits.get("format"))),
     Reader(("bai2",),
-           lambda start: "bai2" if re.match(r"01,[^\r\n]*?([\r\n]|/) *02,", start) else None,
+           lambda start: "bai2" if re.match(r"01,[^\n]*?[/\n]\s*02,", start) else None,
            lambda content, _: read_bai2(content)),
     Reader(("mt940", "mt942"), _looks_like_mt940, lambda content, _: read_mt940(content)),
     Reader(("csv",), lambda _: "csv", read_csv),

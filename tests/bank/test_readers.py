@@ -164,6 +164,21 @@ def test_what_banks_write_is_accepted(name: str, tmp_path: Path) -> None:
     assert len(read(HONEST[name], tmp_path).statements)
 
 
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [(name, end) for name in HONEST for end in ("\r\n", "\r")]
+    + [("bai", "  \r\n"), ("summary", "\r\n\r\n")],
+)
+def test_a_file_is_known_whatever_its_lines_end_with(name: str, end: str, tmp_path: Path) -> None:
+    found, plain = (
+        read(text, tmp_path) for text in (HONEST[name].replace("\n", end), HONEST[name])
+    )
+    others = [column for column in plain.entries if column not in ("line", "file")]
+    assert found.entries[others].equals(plain.entries[others])
+    same = ["format", "account", "opening", "closing", "proved"]
+    assert found.statements[same].equals(plain.statements[same])
+
+
 def test_the_frames_of_an_mt940_with_two_pages(tmp_path: Path) -> None:
     found = read(SWISS, tmp_path)
     assert found.statements["page"].tolist() == [1, 2]
