@@ -77,9 +77,16 @@ def init(
         str | None,
         typer.Option(envvar="FUNDLAB_SIGNING_KEY_ID", help="The id its public key has there."),
     ] = None,
+    ca_bundle: Annotated[
+        Path | None,
+        typer.Option(envvar="FUNDLAB_CA_BUNDLE", help="Certificates to trust, of your authority."),
+    ] = None,
     sandbox: Annotated[bool, typer.Option("--sandbox", help="Money there is not real.")] = False,
     store: Annotated[
-        Path | None, typer.Option(help="The store's folder; by default data/NAME in this folder.")
+        Path | None,
+        typer.Option(
+            envvar="FUNDLAB_STORE", help="The store's folder; by default data/NAME in this folder."
+        ),
     ] = None,
     approvals: Annotated[
         str | None, typer.Option(help="How many other people must approve a payment.")
@@ -109,7 +116,7 @@ def init(
         write_profile,
     )
     from fundlab.settings.secret import Masked, Secret, into_keyring
-    from fundlab.settings.settings import Settings, checked, is_loopback
+    from fundlab.settings.settings import Settings, checked, is_loopback, profile_in_use
 
     name, service_given = name or os.environ.get(PROFILE), base_url is not None
 
@@ -172,6 +179,8 @@ def init(
         secret = ask("client_secret", "Client secret", "--secret-stdin", hide_input=True)
     if sandbox:
         values["sandbox"] = True
+    if ca_bundle is not None:
+        values["ca_bundle"] = str(checked("ca_bundle", ca_bundle).absolute())
     values["store"] = str((store or Path("data", name)).expanduser().absolute())
 
     # The key: one that is there, or a new one, which has an id only once it is registered.
@@ -224,8 +233,8 @@ def init(
     checks = run_checks(settings)
     if asking and all(check.ok for check in checks):
         _ask_names(path, settings)
-    chosen = read_config(path).get(CHOSEN)
-    run = "fundlab" if chosen and chosen.reveal() == name else f"fundlab --profile {name}"
+    used = profile_in_use({key: text for key, text in os.environ.items() if key != PROFILE})
+    run = "fundlab" if used == name else f"fundlab --profile {name}"
     steps = [
         f"{run} sync", f"{run} report {last_month()}",
         f"{run} schedule systemd --at 06:15 --write",
@@ -239,6 +248,8 @@ def init(
         where = f"; its secret is in {'the system keyring' if keyring else _SECRET}"
     text = f"profile [{name}] is in {path}{where}; its store is {values['store']}"
     advice = "\n".join(["next:", *(f"  {one}" for one in steps)])
+    if used is None:
+        advice += f"\nWithout --profile, the FUNDLAB_… settings of this shell count, not [{name}]."
     _show_checks(checks, then, as_json, body, text, advice)
 
 

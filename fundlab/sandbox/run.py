@@ -83,8 +83,7 @@ def run(
                     sys.stdout.write(f"{line}\n")
                     sys.stdout.flush()
                     before_eyes = sys.stderr is not None and sys.stderr.isatty()
-                    # init has no option for the certificate of a sandbox with TLS
-                    if before_eyes and not env and sandbox.ca_bundle is None:
+                    if before_eyes and not env:
                         sys.stderr.write(_next_step(sandbox))
                 else:
                     announce(line)
@@ -98,9 +97,11 @@ def run(
 def _next_step(sandbox: Sandbox) -> str:
     """What who reads the announcement may do with it; the secret is not said twice."""
     options = {"base_url": "--base-url", "auth_url": "--auth-url", "client_id": "--client-id",
-               "signing_key": "--key", "signing_key_id": "--key-id"}  # fmt: skip
+               "signing_key": "--key", "signing_key_id": "--key-id",
+               "ca_bundle": "--ca-bundle"}  # fmt: skip
     made = sandbox.announcement()
     given = [word for key, name in options.items() if key in made for word in (name, made[key])]
+    given += ["--sandbox"] * ("FUNDLAB_SANDBOX" in sandbox.environment())
     command = shlex.join(["fundlab", "init", *given])
     return f"In another terminal, with the client_secret when it asks for it: {command}\n"
 

@@ -214,6 +214,40 @@ def test_a_key_is_made_and_registered_later(init: Any, config: Path, tmp_path: P
     assert tomllib.loads(config.read_text())["sandbox"]["signing_key_id"] == "k-7"
 
 
+def test_in_the_environment_of_a_sandbox_the_next_commands_take_the_profile(
+    config: Path, service: sandbox.Sandbox, fundlab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in service.environment().items():
+        monkeypatch.setenv(name, value)
+    status, out, _ = fundlab("init")
+    assert (status, "  fundlab --profile sandbox sync\n" in out) == (0, True)
+    assert out.endswith(
+        "Without --profile, the FUNDLAB_… settings of this shell count, not [sandbox].\n"
+    )
+    assert fundlab("--profile", "sandbox", "sync", "addresses")[0] == 0
+    assert (config.parents[1] / "data" / "sandbox" / "addresses").is_dir()
+    assert not (config.parents[1] / "data" / "store").exists()
+    monkeypatch.setenv("FUNDLAB_STORE", str(config.parents[1] / "elsewhere"))
+    assert "its store is " + str(config.parents[1] / "elsewhere") in fundlab("init", "--force")[1]
+
+
+def test_a_service_with_a_certificate_of_its_own(
+    config: Path, fundlab: Any, tmp_path: Path
+) -> None:
+    kept = tmp_path / "ours.pem"
+    with sandbox.serve(empty=True, tls_self_signed=True, tls_cert=kept) as serving:
+        given = ("init", "--service", serving.base_url, "--auth-url", serving.auth_url,
+                 "--client-id", serving.client_id, "--secret-stdin")  # fmt: skip
+        answer = f"{serving.client_secret}\n"
+        status, _, err = fundlab(*given, "--ca-bundle", tmp_path / "none.pem", answer=answer)
+        assert (status, config.exists()) == (1, False)
+        assert "ca_bundle names no file" in err
+        status, _, err = fundlab(*given, "--ca-bundle", kept, answer=answer)
+        assert (status, err) == (0, "")
+        assert tomllib.loads(config.read_text())["sandbox"]["ca_bundle"] == str(kept)
+        assert fundlab("sync", "addresses")[0] == 0
+
+
 def test_the_secret_may_stay_in_the_environment(
     config: Path, service: sandbox.Sandbox, fundlab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,7 @@ def serving(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("flags", [(), ("--signing",)])
+@pytest.mark.parametrize("flags", [(), ("--signing",), ("--tls-self-signed",)])
 def test_at_a_terminal_it_says_how_to_go_on_and_that_works(
     flags: tuple[str, ...], tmp_path: Path
 ) -> None:
