@@ -187,10 +187,7 @@ def annotations_table(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def booked_since(
-    closes: Sequence[Close],
-    transfers: Snapshot,
-    events: Snapshot,
-    gone: Mapping[str, set[str]],
+    closes: Sequence[Close], transfers: Snapshot, events: Snapshot, gone: Mapping[str, set[str]]
 ) -> list[tuple[Close, pa.Table, pa.Table]]:
     """Each of ``closes``, and the transfers that may have changed a period that ended by then, as
     they were known to it and as they are now, with ``settled_at``; of the others both are the same.

@@ -14,20 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.base.errors import StoreDamaged, StoreError
 from fundlab.store import disk
-from fundlab.store.manifests import (
-    File,
-    Manifest,
-    load_manifest,
-    numbers_of,
-    read_head,
-)
-from fundlab.store.parts import (
-    FILE_NAME,
-    Part,
-    check_data,
-    file_of,
-    open_part,
-)
+from fundlab.store.manifests import File, Manifest, load_manifest, numbers_of, read_head
+from fundlab.store.parts import FILE_NAME, Part, check_data, file_of, open_part
 from fundlab.store.records import RECORDS, RESTORE, intact_records, read_records
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.tables.schema import TABLES, Table

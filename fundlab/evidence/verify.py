@@ -122,10 +122,7 @@ class Verification:
             headline=found.removeprefix(f"{self.store}: "),
             detail="No balances to compare." if judged is None else judged.text,
             tone="bad" if self.problems else "warn" if judged is None else judged.tone,
-            notes=(
-                *["all of them: store.verify().to_frame()"] * (table.hidden > 0),
-                self.store,
-            ),
+            notes=(*["all of them: store.verify().to_frame()"] * (table.hidden > 0), self.store),
         )._repr_html_()
 
     def __str__(self) -> str:
@@ -334,10 +331,7 @@ def _key_text(key: Mapping[str, Any]) -> str:
 
 
 def _check_rows(
-    transfers: Snapshot,
-    balances: Snapshot | None,
-    records: list[Record],
-    found: Verification,
+    transfers: Snapshot, balances: Snapshot | None, records: list[Record], found: Verification
 ) -> Verification:
     """``found``, and what is wrong within the transfers, and between them and the balances."""
     problems = list(_broken_rows(transfers))

@@ -156,10 +156,7 @@ class StoreFiles:
         return number
 
     def records(
-        self,
-        manifest: Manifest | None = None,
-        as_of: Moment | None = None,
-        pin: str | None = None,
+        self, manifest: Manifest | None = None, as_of: Moment | None = None, pin: str | None = None
     ) -> list[Record]:
         """Every record that ``manifest``, by default the newest, knows of, oldest first; those made
         until then. Raises ``StoreDamaged`` unless all are there as written."""

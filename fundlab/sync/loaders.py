@@ -66,10 +66,7 @@ BALANCES: Final = TABLES["balances"]
 
 
 @spelled_out(TransferLoad)
-def load_transfers(
-    client: Client,
-    **given: Unpack[TransferLoad],
-) -> pd.DataFrame:
+def load_transfers(client: Client, **given: Unpack[TransferLoad]) -> pd.DataFrame:
     """Transfers (§2.4, §4.5) as a typed DataFrame, one row each.
 
     Raises ``InvalidRequest`` for a filter the operation does not take, ``DataError`` for a
@@ -85,10 +82,7 @@ def load_transfers(
 
 @spelled_out(EventLoad)
 def load_events(
-    client: Client,
-    *,
-    expand: bool = False,
-    **given: Unpack[EventLoad],
+    client: Client, *, expand: bool = False, **given: Unpack[EventLoad]
 ) -> pd.DataFrame:
     """Events (§2.10, §6). Otherwise as load_transfers.
 
@@ -104,10 +98,7 @@ def load_events(
 
 
 @spelled_out(AddressLoad)
-def load_addresses(
-    client: Client,
-    **given: Unpack[AddressLoad],
-) -> pd.DataFrame:
+def load_addresses(client: Client, **given: Unpack[AddressLoad]) -> pd.DataFrame:
     """Crypto destination addresses (§2.8, §4.15); without ``identity_id`` first-party ones only.
 
     >>> fl.load_addresses(client, crypto_networks=["ETHEREUM"])["status"].unique().tolist()
@@ -117,10 +108,7 @@ def load_addresses(
 
 
 @spelled_out(FiatAccountLoad)
-def load_fiat_accounts(
-    client: Client,
-    **given: Unpack[FiatAccountLoad],
-) -> pd.DataFrame:
+def load_fiat_accounts(client: Client, **given: Unpack[FiatAccountLoad]) -> pd.DataFrame:
     """Fiat accounts (§2.3, §4.11), account numbers masked as the list masks them.
 
     >>> fl.load_fiat_accounts(client)["status"].unique().tolist()
@@ -130,10 +118,7 @@ def load_fiat_accounts(
 
 
 @spelled_out(FiatAccountLoad)
-def load_deposit_instructions(
-    client: Client,
-    **given: Unpack[FiatAccountLoad],
-) -> pd.DataFrame:
+def load_deposit_instructions(client: Client, **given: Unpack[FiatAccountLoad]) -> pd.DataFrame:
     """Fiat deposit instructions (§2.2, §4.3).
 
     >>> fl.load_deposit_instructions(client)["status"].unique().tolist()
@@ -293,10 +278,7 @@ def _load(
     own = ("since", "until", "workers", "progress", "invalid")
     asked = ask_table(table, given, label, own)
     aside: dict[str, InvalidRow] | None = {} if invalid == "set_aside" else None
-    found = [
-        table.schema.empty_table(),
-        *_pages(client, asked, count, name, progress, 4, aside),
-    ]
+    found = [table.schema.empty_table(), *_pages(client, asked, count, name, progress, 4, aside)]
     rows = table.in_order(table.distinct(pa.concat_tables(found)))
     if asked.filters["order"] == "DESC":
         rows = rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))

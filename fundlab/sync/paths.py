@@ -46,12 +46,7 @@ _NAME: Final = re.compile(r"(^|_)(id|ids|ref|code|number|memo|index|version|zip|
 
 
 def load_path(
-    client: Client,
-    path: str,
-    items: str = "items",
-    *,
-    scope: str | None = None,
-    **params: Any,
+    client: Client, path: str, items: str = "items", *, scope: str | None = None, **params: Any
 ) -> pd.DataFrame:
     """All rows of the list at ``path``, of this or another resource of the service, as a typed
     DataFrame: every page, each row once.
