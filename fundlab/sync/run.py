@@ -73,10 +73,9 @@ from fundlab.store.manifests import Manifest
 from fundlab.store.parts import Draft, Header, Publication, write_part
 from fundlab.store.records import Kind, Record
 from fundlab.store.snapshot import Snapshot, read_current
-from fundlab.store.staging import STAGING, Stage, missing
+from fundlab.store.staging import STAGING, Span, Stage, missing
 from fundlab.sync.loaders import Pair, observe_balances, pairs_of
 from fundlab.sync.table_pages import Fetched, ask_table, contradicted_ids, fetch
-from fundlab.sync.windows import Span
 from fundlab.tables.decode import InvalidRow, decode_page
 from fundlab.tables.schema import SCHEMA_VERSION, TABLES, find_table
 

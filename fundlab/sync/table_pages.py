@@ -29,7 +29,8 @@ from fundlab.base.threads import gathered, produced
 from fundlab.base.values import Instant
 from fundlab.client.pages import Asked, Walk
 from fundlab.models import OPERATIONS
-from fundlab.sync.windows import Board, Span, Window
+from fundlab.store.staging import Span
+from fundlab.sync.windows import Board, Window
 from fundlab.tables import plain_pages
 from fundlab.tables.decode import InvalidRow, Page, decode_page
 from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-Span = tuple[int | None, int | None]
-
 
 class Window(NamedTuple):
     """From ``start`` (inclusive) to ``end`` (exclusive), ns; ``None`` is open."""
