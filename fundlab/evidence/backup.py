@@ -59,7 +59,7 @@ def back_up(
 
     Raises ``StoreError`` where the destination cannot be written, or does not hold what was copied.
     """
-    known = _manifest(destination)[1].get("files", {}) if _manifests(destination) else {}
+    known = _manifest(destination).get("files", {}) if _manifests(destination) else {}
 
     def copy_all() -> tuple[Manifest, dict[str, list[Any]], int]:
         files, copied = {}, 0
@@ -122,7 +122,7 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
         raise StoreError(f"{target} is not empty: restore into a new folder, then compare the two")
     if not _manifests(place):
         raise StoreError(f"there is no backup at {place}; 'fundlab backup {place}' makes one")
-    _, content = _manifest(place)
+    content = _manifest(place)
     disk.make_folder(target.parent)
     hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
     try:
@@ -163,11 +163,11 @@ def _manifests(place: StorePath) -> Sequence[StorePath]:
     return [path for path in disk.files_in(place / _MANIFESTS) if _NAME.fullmatch(path.name)]
 
 
-def _manifest(place: StorePath) -> tuple[StorePath, dict[str, Any]]:
+def _manifest(place: StorePath) -> dict[str, Any]:
     """The newest one. Raises ``StoreDamaged`` where it is not what was written."""
     path = _manifests(place)[-1]
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest()[:16] != path.stem.rpartition("-")[2]:
         raise StoreDamaged("is not what was written", path=path, hint="make a new backup elsewhere")
     found: dict[str, Any] = json.loads(content)
-    return path, found
+    return found
