@@ -206,7 +206,7 @@ class State:
 def state_of(path: StorePath) -> State:
     """The state of a file. Raises ``FileNotFoundError`` where there is none."""
     if isinstance(path, RemotePath):
-        return State(*path.state(), path.size())
+        return State(*path.state())
     found = path.stat()
     moments = found.st_mtime_ns, found.st_ctime_ns
     return State((found.st_dev, found.st_ino, found.st_size, *moments), max(moments), found.st_size)

@@ -122,17 +122,11 @@ class Objects(fs.FileSystemHandler):  # type: ignore[misc, unused-ignore]
     def delete_dir(self, path: str) -> None:
         """As ``create_dir``; no object is removed."""
 
-    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
+    def _unused(self, *given: Any) -> Any:
         raise NotImplementedError
 
-    def delete_root_dir_contents(self) -> None:
-        raise NotImplementedError
-
-    def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:
-        raise NotImplementedError
-
-    def open_append_stream(self, path: str, metadata: Any) -> pa.NativeFile:
-        raise NotImplementedError
+    delete_dir_contents = delete_root_dir_contents = _unused
+    open_output_stream = open_append_stream = _unused
 
     def _name(self, path: str) -> str:
         return path.removeprefix(self._bucket).strip("/")

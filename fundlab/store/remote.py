@@ -8,7 +8,6 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
@@ -73,18 +72,13 @@ class RemotePath:
         return bool(self._info().type == fs.FileType.Directory)
 
     def size(self) -> int:
-        info = self._info()
-        if info.type != fs.FileType.File:
-            raise FileNotFoundError(f"{self} does not exist")
-        return int(info.size)
+        return int(self._file().size)
 
-    def state(self) -> tuple[tuple[object, ...], int | None]:
-        """What changes with the file, and when it changed (ns), where that is known."""
-        info = self._info()
-        if info.type != fs.FileType.File:
-            raise FileNotFoundError(f"{self} does not exist")
-        ukey = getattr(self._python(), "ukey", None)
-        return (info.size, info.mtime_ns, ukey and ukey(self.key)), info.mtime_ns
+    def state(self) -> tuple[tuple[object, ...], int | None, int]:
+        """What changes with the file, when it changed (ns), where that is known, and its size."""
+        info, ukey = self._file(), getattr(self._python(), "ukey", None)
+        mark = info.size, info.mtime_ns, ukey and ukey(self.key)
+        return mark, info.mtime_ns, int(info.size)
 
     def written_at(self) -> float:
         return float((self._info().mtime_ns or 0) / 10**9)
@@ -93,9 +87,6 @@ class RemotePath:
         self._forget_listings()
         for info in self.filesystem.get_file_info(fs.FileSelector(self.key, allow_not_found=True)):
             yield self / info.base_name
-
-    def glob(self, pattern: str) -> Iterator[RemotePath]:
-        return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
 
     def open(self, mode: str = "rb") -> pa.NativeFile:
         """The file to read, at any position."""
@@ -106,9 +97,6 @@ class RemotePath:
     def read_bytes(self) -> bytes:
         with self.open() as file:
             return bytes(file.read())
-
-    def read_text(self, encoding: str = "utf-8") -> str:
-        return self.read_bytes().decode(encoding)
 
     def put(self, file: Path) -> None:
         """Make ``file`` appear here, complete: object stores take it so, others can rename it."""
@@ -163,6 +151,12 @@ class RemotePath:
     def _info(self) -> fs.FileInfo:
         self._forget_listings()
         return self.filesystem.get_file_info(self.key)
+
+    def _file(self) -> fs.FileInfo:
+        info = self._info()
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(f"{self} does not exist")
+        return info
 
 
 StorePath = Path | RemotePath
