@@ -310,9 +310,7 @@ class Store(TableStore):
             if snapshot.last is None:
                 continue
             parts = snapshot.files
-            groups = [group for part in parts for group in part.header.row_groups]
-            first = min((one for _, one, _ in groups if one is not None), default=None)
-            last = max((one for _, _, one in groups if one is not None), default=None)
+            first, last = snapshot.span or (None, None)
             current = sum(part.starts[part.live_groups] for part in parts)
             current -= sum(sum(part.replacing.values()) for part in parts)
             lines.append((

@@ -101,6 +101,13 @@ class Snapshot:
         """Those of ``accepted_gone``."""
         return pa.array(self.accepted_gone, pa.string())
 
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The oldest and the newest moment of any version in its files (ns); ``None``: of none."""
+        groups = [group for part in self.files for group in part.header.row_groups]
+        moments = [moment for _, *both in groups for moment in both if moment is not None]
+        return (min(moments), max(moments)) if moments else None
+
     @cached_property
     def pointers(self) -> Sequence[Pointer]:
         """What replaces what, in the order of the files.

@@ -404,18 +404,10 @@ class _Run:
                 self._sweep(name, one, swept_at, now)
 
     def _sweep(self, name: str, one: _Fetch, swept_at: int, now: int) -> None:
-        table = one.snapshot.table
-        moments = [
-            moment
-            for part in one.snapshot.files
-            for _, *both in part.header.row_groups
-            for moment in both
-            if moment is not None
-        ]
-        if not moments:
+        table, span, looked = one.snapshot.table, one.snapshot.span, 0
+        if span is None:
             return
-        looked = 0
-        for begin, end in sweep_windows(min(moments), max(moments), swept_at, now):
+        for begin, end in sweep_windows(*span, swept_at, now):
             moments_asked = {
                 "created_at_gte": Instant.from_ns(begin), "created_at_lt": Instant.from_ns(end),
             }  # fmt: skip
@@ -506,8 +498,7 @@ class _Run:
         invalid: dict[str, InvalidRow] = {}
         observed, answered = balances.table.schema.empty_table(), dict[Pair, int]()
         # Under a clock that stands still or runs behind each is later than those before it.
-        moments = [last for part in balances.files for _, _, last in part.header.row_groups]
-        newest = max(filter(None, moments), default=-1)
+        newest = -1 if balances.span is None else balances.span[1]
         for _ in range(MAX_ROUNDS):
             with progress_bar(len(pending), "balances", "balances", self.progress) as bar:
                 looked, unanswered = observe_balances(
