@@ -22,7 +22,6 @@ from fundlab.store.remote import StorePath
 
 RECORDS: Final = "records"
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
-_PIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 RESTORE: Final = "restore its folder from a backup: nobody else has what people recorded"
 
 Kind = Literal["close", "reopen", "annotate", "accept", "pass", "pin", "repair", "person"]
@@ -115,10 +114,6 @@ def intact_records(folder: StorePath) -> list[Record]:
             except StoreError:
                 continue
     return found
-
-
-def is_pin_name(name: object) -> bool:
-    return isinstance(name, str) and _PIN.fullmatch(name) is not None
 
 
 def pins_of(records: Sequence[Record]) -> dict[str, Record]:

@@ -37,7 +37,6 @@ from fundlab.store.records import (
     RECORDS,
     Kind,
     Record,
-    is_pin_name,
     pins_of,
     read_record,
     read_records,
@@ -48,6 +47,7 @@ from fundlab.store.runs import RUNS, Run, read_runs, sweep_notes, write_run
 from fundlab.store.snapshot import Snapshot, read_current, steadily, take_snapshot
 from fundlab.tables.schema import TABLES, find_table
 
+_PIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _BANK_ENTRY: Final = re.compile("bank-[0-9a-f]{20}", re.ASCII)
 _CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
 Moment = str | datetime
@@ -179,7 +179,7 @@ class StoreFiles:
         >>> len(store.read("transfers", pin="october"))
         50
         """
-        if not is_pin_name(name):
+        if not isinstance(name, str) or not _PIN.fullmatch(name):
             raise InvalidRequest(f"pin {name!r}: give letters, digits, '.', '_' and '-'")
         with self.lock() as check_held:
             if name in pins_of(self.records()):
