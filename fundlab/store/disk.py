@@ -68,8 +68,14 @@ def check_replaceable(path: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
+def replacing(path: StorePath, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path``, not one of the store's, at the end."""
+    if isinstance(path, RemotePath):
+        elsewhere = hidden_file(path.parent, path.name)
+        with new_file(elsewhere) as file:
+            yield file
+        publish(elsewhere, path)
+        return
     make_folder(path.parent, _ELSEWHERE)
     with named(path, _ELSEWHERE), unfinished(path, mode) as hidden:
         with hidden.open("wb") as file:

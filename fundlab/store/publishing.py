@@ -122,16 +122,9 @@ def publish_parquet(snapshot: Snapshot, folder: StorePath) -> Published:
             kept += 1
             continue
         schema = rows.schema.with_metadata({_DIGEST: digest})
-        if isinstance(path, Path):
-            with disk.replacing(path) as file:
-                _write(file, schema, [rows])
-                size += file.tell()
-        else:
-            hidden = disk.hidden_file(folder, f"{month}.parquet")
-            with disk.new_file(hidden) as file:
-                _write(file, schema, [rows])
-                size += file.tell()
-            disk.publish(hidden, path)
+        with disk.replacing(path) as file:
+            _write(file, schema, [rows])
+            size += file.tell()
         written.append(month)
     for path in there.values():
         disk.remove([path], and_folder=path.parent)
