@@ -8,8 +8,8 @@ import pytest
 from fake_service import FakeService, moment, newest_manifest, transfer, withdrawal
 
 from fundlab import Store
-from fundlab.base.errors import StoreDamaged
-from fundlab.evidence.repair import SET_ASIDE
+from fundlab.base.errors import StoreDamaged, StoreLocked
+from fundlab.evidence.repair import SET_ASIDE, look_for_damage, set_aside
 from fundlab.payments.journal import identity_of
 from fundlab.store import compaction
 
@@ -52,6 +52,19 @@ def test_nothing_to_do(store: Store, service: FakeService) -> None:
     assert str(store.repair(service)) == "nothing is damaged or missing"
     assert len(service.calls) == calls
     assert len(store.records()) == records
+
+
+def test_who_has_lost_the_lock_moves_no_file(store: Store) -> None:
+    first = files(store)[0]
+    first.write_bytes(b"damaged")
+    before = sorted(path.relative_to(store.path) for path in store.path.rglob("*"))
+
+    def lost() -> None:
+        raise StoreLocked("another run has taken the lock")
+
+    with pytest.raises(StoreLocked):
+        set_aside(store, look_for_damage(store), lost)
+    assert sorted(path.relative_to(store.path) for path in store.path.rglob("*")) == before
 
 
 def test_what_only_a_backup_brings_back_is_named(store: Store, service: FakeService) -> None:

@@ -686,6 +686,40 @@ def test_a_balance_the_service_does_not_have_is_a_break(store: fl.Store, tmp_pat
     assert agree(store, tmp_path).state == "proved"
 
 
+def test_a_balance_of_nothing_matches_and_one_not_asked_for_yet_is_unobserved(
+    store: fl.Store,
+) -> None:
+    back = {"type": "WIRE_WITHDRAWAL", "direction": "DEBIT"}
+    service = FakeService([transfer(1), transfer(2, **back)])
+    store.sync(service)
+    service.transfers.append(transfer(3, asset="EUR"))
+    store.sync(service, tables=["transfers"])
+    found = fl.reconcile.judge(store).table.set_index("asset")
+    assert found["status"].to_dict() == {"USD": "match", "EUR": "unobserved"}
+    assert found.at["USD", "reported"] == 0
+
+
+def test_a_balance_the_service_does_not_have_is_compared_as_it_was_asked_for(
+    store: fl.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the transfers known then: not by what came, or was accepted as gone, after that."""
+    monkeypatch.setattr("fundlab.evidence.observations.ROW_GROUP_ROWS", 1)  # file by file
+    euros = {"profile_id": "p-2", "asset": "EUR"}
+    service = FakeService([transfer(1), transfer(2, **euros), transfer(3, **euros)], complete=True)
+    service.get_profile_balance = _without(service, "p-2")
+    store.sync(service)
+    service.transfers.append(transfer(4, **euros))
+    store.sync(service, tables=["transfers"])
+    del service.transfers[1]
+    store.sync(service, tables=["transfers"], full=True)
+    assert len(store.accept_gone(by="ann", reason="made in error")) == 1
+    (broken,) = fl.reconcile.judge(store).broken.to_dict("records")
+    assert (broken["status"], broken["profile_id"]) == ("only_rebuilt", "p-2")
+    (problem,) = store.verify().problems
+    assert problem.found == "no balance at the service"
+    assert problem.expected == "a balance of 21, as the transfers say"
+
+
 def _without(service: FakeService, missing: str) -> Any:
     known = service.get_profile_balance
 
@@ -854,6 +888,17 @@ class TestFramesKnowWhereTheirRowsBegin:
     def test_a_store_itself_knows(self, late: fl.Store) -> None:
         found: Any = fl.reconcile.compare(late, late.read("balances"))
         assert found.fetchall()[0][-1] == "opening_unknown"
+
+
+@pytest.mark.parametrize(("lie", "status"), [("5", "only_reported"), ("0", "match")])
+def test_a_balance_that_no_transfer_made_is_compared_with_nothing(
+    store: fl.Store, lie: str, status: str
+) -> None:
+    service = Lying([transfer(1, status="PENDING")], lies={("p-1", "USD"): Decimal(lie)})
+    store.sync(service)
+    (row,) = fl.reconcile.judge(store).table.to_dict("records")
+    assert (row["status"], row["reported"]) == (status, Decimal(lie))
+    assert pd.isna(row["rebuilt"])
 
 
 def test_a_balance_that_was_never_observed_matches_nothing(store: fl.Store) -> None:

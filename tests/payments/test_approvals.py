@@ -27,7 +27,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 import fundlab as fl
-from fundlab.base.errors import ActionRefused, FundlabError
+from fundlab.base.errors import ActionRefused, FundlabError, InvalidRequest
+from fundlab.base.values import Instant
 from fundlab.client.signing import EdSigner
 from fundlab.evidence.table_store import TableStore
 from fundlab.payments import approvals
@@ -124,7 +125,7 @@ def test_a_payment_waits_for_another_person(
 def test_our_own_approval_is_what_the_format_says(
     guarded: Bench, team: Team, tmp_path: Path
 ) -> None:
-    plan, request, _ = asked(guarded, tmp_path)
+    plan, request, asked_at = asked(guarded, tmp_path)
     read = approvals.read_request(request)
     again = planned_again(guarded.client, read, team.store, guarded.said.append)
     path = approvals.approve(read, again, "Bea", EdSigner("", team.keys["Bea"]), plan.context.now())
@@ -132,7 +133,55 @@ def test_our_own_approval_is_what_the_format_says(
     message = b"fundlab approval 1\n" + canonical(whole["said"]) + b"\n" + request.read_bytes()
     team.keys["Bea"].public_key().verify(base64.b64decode(whole["signature"]), message)
     assert whole["said"]["codes"] == {plan.ref_id: plan.code}
+    team.signed("Carl", request, {plan.ref_id: plan.code}, asked_at, file="2")
+    held = approvals.approvals_of(read, [plan], team.store, plan.context.now())
+    assert (held.names, held.problems) == (("Bea", "Carl"), ())
+    second = team.signed("Bea", request, {plan.ref_id: plan.code}, asked_at, file="z")
+    held = approvals.approvals_of(read, [plan], team.store, plan.context.now())
+    assert held.names == ("Bea", "Carl")
+    assert held.problems == (f"{second.name}: a second approval of 'Bea'",)
+    second.unlink()
+    other = tmp_path / "spaced.json"  # the same payment, in other bytes than would be sent
+    other.write_bytes(request.read_bytes())
+    _rewritten(other, bodies=[json.dumps(json.loads(read.bodies[0]), indent=1)])
+    with pytest.raises(ActionRefused, match=r"asks for other bytes .*; nothing was signed"):
+        planned_again(
+            guarded.client, approvals.read_request(other), team.store, guarded.said.append
+        )
     assert plan.submit(confirm=plan.code, approved=request).ref_id == plan.ref_id
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"bodies": []},
+        {"bodies": ['{"amount":"1"}', '["1"]']},
+        {"saw": ["Amount 1.00", 1]},
+        {"format": 2},
+        {"expires_at": "tomorrow"},
+        {"more": 1},
+    ],
+)
+def test_what_is_not_a_request_is_refused(
+    bench: Bench, tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    _, request, _ = asked(bench, tmp_path)
+    assert approvals.read_request(request).said["by"] == "Ana"
+    _rewritten(request, **changed)
+    with pytest.raises(ActionRefused, match="is not a request for a payment as it was written"):
+        approvals.read_request(request)
+
+
+def test_a_request_holds_from_its_first_nanosecond_to_its_last(
+    bench: Bench, tmp_path: Path
+) -> None:
+    said = approvals.read_request(asked(bench, tmp_path)[1])
+    first, after = (Instant.parse(said.said[name]).ns for name in ("asked_at", "expires_at"))
+    for held in (first, after - 1):
+        said.check_time(held)
+    for early_or_late in (first - 1, after):
+        with pytest.raises(ActionRefused, match="holds from"):
+            said.check_time(early_or_late)
 
 
 def test_a_request_holds_no_secret_and_no_account_number(
@@ -372,6 +421,9 @@ def test_a_batch_is_approved_as_a_whole(guarded: Bench, team: Team, tmp_path: Pa
 
 
 def test_a_key_and_a_name_belong_to_one_person(team: Team, tmp_path: Path) -> None:
+    (tmp_path / "none.pem").write_text("not a key")
+    with pytest.raises(InvalidRequest, match="is not a public key of Ed25519 in PEM"):
+        approvals.add_person(team.store, "Nobody", tmp_path / "none.pem")
     with pytest.raises(FundlabError, match="has a key"):
         approvals.add_person(team.store, "bea", tmp_path / "Carl.pub")
     with pytest.raises(FundlabError, match="the key of 'Carl'"):

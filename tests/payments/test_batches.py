@@ -195,6 +195,16 @@ def test_a_batch_is_checked_again_and_confirmed_like_a_plan(
     assert bench.made() == []
 
 
+def test_a_batch_expires_like_a_plan(bench: Any) -> None:
+    times = [1_800_000_000 * 10**9]  # 08:00 UTC
+    plan = batch(bench, table(bench, "1.00"), now=lambda: times[0])
+    times[0] += 15 * 60 * 10**9
+    with pytest.raises(ActionRefused, match="expired at 08:15 UTC; nothing was sent"):
+        plan.submit(confirm=plan.code)
+    times[0] -= 1
+    assert plan.submit(confirm=plan.code)["state"].tolist() == ["done"]
+
+
 def test_a_table_without_its_columns_or_rows(bench: Any) -> None:
     with pytest.raises(InvalidRequest, match="payments lacks amount; it has profile_id"):
         batch(bench, table(bench, "1.00").drop(columns="amount"))

@@ -14,6 +14,7 @@ from benches import approved_account
 import fundlab as fl
 from fundlab.base.errors import InvalidRequest, SettingsError
 from fundlab.base.values import money_text
+from fundlab.cli.demo import BANK
 from fundlab.payments.identity import shown_time
 from fundlab.payments.plan import announce
 from fundlab.settings.settings import store_folder
@@ -77,6 +78,20 @@ def test_money_is_shown_to_its_last_digit(amount: str, shown: str) -> None:
 def test_times_name_the_day_when_it_is_another() -> None:
     assert shown_time(NOON, NOON + 3600 * 10**9) == "12:00 UTC"
     assert shown_time(NOON, NOON + 12 * 3600 * 10**9) == "2025-11-21 12:00 UTC"
+
+
+def test_fees_of_late_are_said_of_an_account_that_was_never_paid(bench: Any) -> None:
+    said = {}
+    cubix = {"cubix": {"account_id": "harbor-1"}}
+    for instructions in (BANK | {"wire": BANK["wire"] | {"account_number": "555"}}, cubix):
+        new = approved_account(bench.sandbox, bench.client, fiat_network_instructions=instructions)
+        (line,) = [one for one in repr(bench.plan(fiat_account_id=new.id)).splitlines()
+                   if one.startswith("  Fee")]  # fmt: skip
+        said[next(iter(instructions))] = " ".join(line.split())
+    assert said == {
+        "wire": "Fee not known of late 25.00 to 40.00 USD; none to this account",
+        "cubix": "Fee not known of late 0.00 USD; none to this account",
+    }
 
 
 @pytest.mark.parametrize("limit", ["ten", "-5", "1e3", ""])

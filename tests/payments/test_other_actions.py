@@ -151,6 +151,9 @@ def test_a_deposit_from_instructions_to_arrival(bench: Any) -> None:
     for shown in (repr(sheet), sheet._repr_html_()):
         assert instructions.memo_id in shown
         assert "021000021" in shown
+        assert "Beneficiary" in shown
+    unowned = instructions.model_copy(update={"fiat_account_owner": None})
+    assert "Beneficiary" not in repr(fl.deposit_sheet(bench.client, unowned))
     assert fl.find_deposits(bench.client, instructions) == []
     with pytest.raises(InvalidRequest, match=r"have no memo_id, by which deposits are recognised"):
         fl.find_deposits(bench.client, instructions.model_copy(update={"memo_id": None}))

@@ -15,7 +15,7 @@ from paying import Machine, World
 
 import fundlab as fl
 from fundlab.payments.journal_files import journal_entries
-from fundlab.payments.reconciliation import reconcile, reconciled
+from fundlab.payments.reconciliation import Difference, Reconciliation, reconcile, reconciled
 
 HOUR = 3600 * 10**9
 Command = Callable[..., tuple[int, str, str]]
@@ -304,6 +304,31 @@ def test_one_transfer_stands_for_one_payment(machine: Machine) -> None:
     twice = [entry, replace(entry, number=2, ref_id="second")]
     (found,) = reconcile(twice, rows, complete_until=entry.noted_at).differences
     assert (found.kind, found.ref_id) == ("shared", "second")
+
+
+@pytest.mark.parametrize(
+    ("differences", "accepted", "said"),
+    [
+        (0, 0, ""),
+        (0, 2, "2 payment differences accepted."),
+        (1, 0, "1 payment difference between journal and service ('fundlab journal' shows each)."),
+        (2, 1, "2 payment differences between journal and service ('fundlab journal' shows each), "
+               "1 more accepted."),
+    ],
+)  # fmt: skip
+def test_the_headline_counts_what_differs_and_what_was_accepted(
+    differences: int, accepted: int, said: str
+) -> None:
+    (one,) = [Difference("card", "b", "t-1", "its fee")]
+    found = Reconciliation(3, (one,) * differences, (), (one,) * accepted)
+    assert found.headline == said
+
+
+def test_three_debits_of_others_are_named_and_more_are_counted() -> None:
+    debits = tuple(Difference("other", None, f"t-{n}", f"debit {n}") for n in range(5))
+    for number, more in ((3, ""), (4, "\nand 1 more debit like that")):
+        found = Reconciliation(0, (), debits[:number])
+        assert str(found) == f"debit 0\ndebit 1\ndebit 2{more}"
 
 
 @pytest.mark.parametrize("only_own", [False, True])

@@ -29,6 +29,7 @@ def test_a_total_takes_the_fee_with_it(bench: Any) -> None:
     made = plan.submit(confirm=plan.code)
     assert (made.amount.text, made.fee.text, made.total.text) == ("175.00", "25.00", "200.00")
     assert made.memo == "invoice 7"
+    assert bench.journal()["amount"].tolist() == [175]
     assert EXACT.subtract(before, bench.available()) == 200
     again = bench.plan(None, total="200.00", memo="invoice 7").submit()
     assert again.id == made.id
