@@ -879,7 +879,7 @@ class _Fetch:
             return "there"
 
         unknown = [id_ for id_ in wanted if id_ not in came and id_ not in self.unread.ids]
-        answers = dict.fromkeys((id_ for id_ in wanted if id_ not in unknown), "there")
+        answers = dict.fromkeys(wanted, "there")
         answers |= zip(unknown, gathered(ask, unknown, max(self.workers, 4)), strict=True)
         if unauthorised:  # of these rows, if the token is good: else this raises
             params = ask_table(table, {"limit": 1}).query.to_params()
