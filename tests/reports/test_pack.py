@@ -173,6 +173,28 @@ def test_every_printed_roll_forward_foots(packed: tuple[fl.Store, Path]) -> None
         assert set(sums.values()) == {D(0)}
 
 
+@pytest.mark.thorough
+def test_a_long_table_has_its_first_500_rows_on_paper_and_says_where_all_are(
+    tmp_path: Path,
+) -> None:
+    month = months.made(tmp_path / "store", 21)
+    for place in range(520):
+        month.add(MARCH - (place + 1) * 10**9, "PENDING")
+    month.sync(months.CLOSED_AT + 1)
+    reports.write_pack(month.store, month.store.close("2026-02", by="Ana"), tmp_path / "pack")
+    caption, pack = "Open items at the period's end, oldest first", tmp_path / "pack"
+    ids = [row["id"] for row in of_csv(pack, "open-items")]
+    assert len(ids) > 520
+    for rows, name in ((of_page(pack)[caption], "item"), (of_workbook(pack, "Open items"), "id")):
+        assert [row[name] for row in rows] == ids
+    printed = " ".join(cell for line in of_pdf(pack)[caption] for cell in line)
+    assert re.findall(r"\bt-\d{5}\b", printed) == ids[:500]
+    assert (
+        f"The first 500 of {len(ids)} rows; the page, the workbook and the CSV of this table have "
+        "them all."
+    ) in printed
+
+
 def test_a_profile_has_the_name_it_had_when_the_period_was_closed(
     packed: tuple[fl.Store, Path],
 ) -> None:
