@@ -43,6 +43,7 @@ from fundlab.analysis.periods import DAY, Moment, days_between, local_ns, period
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, UnmappedWarning, number_of
 from fundlab.models import INTERNAL_TYPES
+from fundlab.settings.labels import names_given
 from fundlab.tables.expand import member
 from fundlab.tables.transfers import (
     ZERO,
@@ -228,9 +229,10 @@ def entries(
     (``profile_id``, ``asset``, ``balance``) is one more entry, ``opening``, at the first moment;
     with ``period`` only its entries are given, and ``opening`` with all that moved before it.
 
-    ``accounts`` is a chart (:class:`Accounts`) or the path of its TOML file; a posting that none of
-    its rules fits goes to ``Equity:Unmapped``, with one warning (``UnmappedWarning``). Raises
-    :class:`AnalysisError` for a chart or columns that cannot be used and invalid rows.
+    ``accounts`` is a chart (:class:`Accounts`) or the path of its TOML file, where profiles have
+    the names of the settings unless it gives others; a posting that none of its rules fits goes to
+    ``Equity:Unmapped``, with one warning (``UnmappedWarning``). Raises :class:`AnalysisError` for a
+    chart or columns that cannot be used and invalid rows.
 
     >>> booked = fl.books.entries(transfers, period="2026-10-02")
     >>> booked[["entry", "account", "debit", "credit"]]
@@ -241,7 +243,7 @@ def entries(
     3       t2   Expenses:Fees:Wire-Withdrawal     25    <NA>
     4       t2  Assets:Transit:Wire-Withdrawal    200    <NA>
     """
-    chart = accounts if isinstance(accounts, Accounts) else Accounts.read(accounts)
+    chart = accounts if isinstance(accounts, Accounts) else Accounts.read(accounts, names_given())
     by = moment_of(basis)
     choice("view", view, get_args(View))
     span = None if period is None else period_bounds(period, tz)

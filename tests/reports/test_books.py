@@ -25,7 +25,7 @@ from transfer_examples import DAY, START, Row, at_by_hand, exact_sum, make_rows,
 
 import fundlab as fl
 from fundlab.exports.ledgers import WRITERS, Books
-from fundlab.reports.books import write_books
+from fundlab.reports.books import books_of, write_books
 from fundlab.settings.labels import OF_THE_SAMPLE
 
 needs_hledger = pytest.mark.skipif(
@@ -266,6 +266,18 @@ def test_a_chart_goes_by_each_of_its_keys(
     rows = table([ROW]).append_column("metadata", pa.array([metadata], pa.string()))
     found = fl.books.entries(rows, accounts=chart).column("account").to_pylist()
     assert ("Assets:Mine" in found) is fits
+
+
+@pytest.mark.thorough
+def test_profiles_have_their_names_as_in_the_books_of_a_month() -> None:
+    store = fl.sample()
+    booked = books_of(store, "2026-10", alone=True).entries.column("account").to_pylist()
+    rows = store.read("transfers", settled=True)
+    found = fl.books.entries(rows, period="2026-10", basis="settled")
+    assert {*found["account"]} == {*booked}
+    funds = {name for name in booked if name.startswith("Assets:Funding")}
+    assert funds == {f"Assets:Funding:{name}" for name in
+                     ("Treasury", "Operations", "Payouts", "Reserve")}  # fmt: skip
 
 
 def test_each_kind_of_posting_that_no_rule_fits_is_named(tmp_path: Path) -> None:
