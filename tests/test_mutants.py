@@ -48,6 +48,16 @@ def test_every_kind_of_fault_is_planted_and_only_in_code(module: Path) -> None:
     }
 
 
+def test_a_constant_is_judged_where_it_is_read(module: Path) -> None:
+    text = "LIMIT = 10\nOTHER = 5\ndef due(n):\n    return n > LIMIT\ndef more(n):\n    return n\n"
+    module.write_text(text, encoding="utf-8")
+    used = {one.text: one.used_at for one in mutants.mutants(module) if one.loaded}
+    assert used == {"LIMIT = 10": (4,), "OTHER = 5": ()}
+    reached = mutants.Reached({"due_fees.py": {"4": ["a"], "6": ["b"]}}, {})
+    tests = {one.text: reached.by(one) for one in mutants.mutants(module) if one.loaded}
+    assert tests == {"LIMIT = 10": ["a"], "OTHER = 5": ["a", "b"]}
+
+
 def test_each_is_one_change_of_a_module_that_still_parses(module: Path) -> None:
     whole = module.read_bytes()
     for one in mutants.mutants(module):
@@ -73,7 +83,7 @@ def test_a_test_that_looks_at_the_bound_notices_and_one_that_does_not_does_not(
     assert not mutants.survives(None, [str(tmp_path / "test_nothing.py")], tmp_path)
 
 
-def test_the_rooms_own_tests_come_first_and_the_quickest_of_too_many(module: Path) -> None:
+def test_the_rooms_own_tests_come_first_and_the_quickest(module: Path) -> None:
     own, other = "tests/due/test_due.py::test_", "tests/sums/test_sums.py::test_"
     rooms = {
         "sums": mutants.Reached({"due_fees.py": {"4": [f"{other}sum"]}}, {f"{other}sum": 0.1}),
@@ -84,11 +94,12 @@ def test_the_rooms_own_tests_come_first_and_the_quickest_of_too_many(module: Pat
     }
     (bound,) = (one for one in mutants.mutants(module) if one.after == "(amount <= limit)")
     (least,) = (one for one in mutants.mutants(module) if one.after == "max")
-    assert mutants.chosen_tests(bound, "due", rooms) == [f"{own}bound", f"{own}slow"]
+    first, others = [f"{own}bound", f"{own}slow"], [f"{own}long", f"{other}sum"]
+    assert mutants.chosen_tests(bound, "due", rooms) == [first, others]
     assert mutants.chosen_tests(least, "due", rooms) == []
     (default,) = (one for one in mutants.mutants(module) if one.after == "11")
     assert default.loaded, "its line runs as the module is loaded, before any test begins"
-    assert f"{own}bound" in mutants.chosen_tests(default, "due", rooms)
+    assert f"{own}bound" in mutants.chosen_tests(default, "due", rooms)[0]
 
 
 def test_a_reason_holds_for_a_line_as_it_is(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
