@@ -39,10 +39,19 @@ def test_the_demo_proves_every_balance_and_pays_once(ran: demo.Demo) -> None:
     assert json.loads((Path(ran.report).parent / "demo.json").read_text())["breaks"] == 0
 
 
-def test_what_the_demo_paid_is_said_with_separators(tmp_path: Path, fundlab: Any) -> None:
+def test_what_the_demo_paid_is_said_with_separators(
+    ran: demo.Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fundlab: Any
+) -> None:
+    asked: list[Any] = []
+
+    def run(out: Path, *, seed: int, transfers: int, say: Any) -> demo.Demo:
+        asked.append((out, seed, transfers))
+        return ran
+
+    monkeypatch.setattr(demo, "run", run)
     status, out, err = fundlab("demo", "--out", tmp_path, "--transfers", 300)
-    assert status == 0, err
-    paid = json.loads((tmp_path / "demo.json").read_text())["withdrawal"]
+    assert (status, asked) == (0, [(tmp_path, 7, 300)]), err
+    paid = json.loads((Path(ran.report).parent / "demo.json").read_text())["withdrawal"]
     before, after = (f"{Decimal(paid[f'balance_{when}']):,.2f}" for when in ("before", "after"))
     assert "," in after
     assert (
