@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,17 @@ def test_all_is_well(server: scripted.Scripted, client: Client) -> None:
     ]  # fmt: skip
     assert [request.method for request in server.received] == ["GET", "GET"]
     assert "authorization" not in server.received[0].headers
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "kind"), [(False, "on this machine, so taken for a sandbox"), (True, "sandbox")]
+)
+def test_why_it_is_a_sandbox_is_said(
+    server: scripted.Scripted, client: Client, sandbox: bool, kind: str
+) -> None:
+    server.script(KNOCK, answer({"items": []}))
+    (settings, *_) = doctor(replace(client.settings, sandbox=sandbox))
+    assert settings.detail.startswith(f"{client.base_url} ({kind}), a client_id")
 
 
 def test_missing_settings_are_the_only_finding(monkeypatch: pytest.MonkeyPatch) -> None:

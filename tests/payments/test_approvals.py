@@ -172,6 +172,14 @@ def test_what_is_not_a_request_is_refused(
         approvals.read_request(request)
 
 
+def test_a_file_of_more_than_a_mebibyte_is_none_of_ours(tmp_path: Path) -> None:
+    large = tmp_path / "large.json"
+    for size, said in ((2**20, "is not a request"), (2**20 + 1, "has more than 1,048,576 bytes")):
+        large.write_bytes(b" " * size)
+        with pytest.raises(FundlabError, match=said):
+            approvals.read_request(large)
+
+
 def test_a_request_holds_from_its_first_nanosecond_to_its_last(
     bench: Bench, tmp_path: Path
 ) -> None:

@@ -327,6 +327,15 @@ def test_a_table_given_back_does_not_change_the_batch(bench: Any) -> None:
     assert plan.submit()["amount"].tolist() == ["1.00"]
 
 
+def test_the_card_shows_twelve_rows_and_twenty_letters_of_each_text(bench: Any) -> None:
+    frame = table(bench, *(f"{n}.00" for n in range(1, 14)), invoice=[*"abcdefghijklm"])
+    frame.loc[0, "invoice"], frame.loc[1, "invoice"] = "a" * 16 + "bcde", "a" * 16 + "bcdef"
+    shown = repr(batch(bench, frame))
+    assert "a" * 16 + "bcde" in shown
+    assert "a" * 15 + "…cdef" in shown
+    assert ("12.00" in shown, "13.00" in shown) == (True, False)
+
+
 def test_the_card_shows_who_pays_and_what_the_rows_are_called(bench: Any) -> None:
     frame = table(bench, "1.00", "2.00", invoice=["INV-7", "INV-8"])
     frame.index = pd.Index(["rent", "wages"])

@@ -322,6 +322,7 @@ def test_the_headline_counts_what_differs_and_what_was_accepted(
     (one,) = [Difference("card", "b", "t-1", "its fee")]
     found = Reconciliation(3, (one,) * differences, (), (one,) * accepted)
     assert found.headline == said
+    assert str(replace(one, accepted="by ann")) == "its fee (by ann)"
 
 
 def test_three_debits_of_others_are_named_and_more_are_counted() -> None:

@@ -54,6 +54,12 @@ def test_no_pair_has_one_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not (one == other).any()
 
 
+def test_a_word_is_multiplied_with_an_odd_number() -> None:
+    """Else two words would have one product."""
+    made = changes.made_salts(lambda bits: 2**bits - 2)
+    assert [int(one) for one in made] == [2**64 - 2, 2**64 - 1, 2**64 - 1]
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     found = Store(tmp_path / "store")
