@@ -81,17 +81,25 @@ def test_times_name_the_day_when_it_is_another() -> None:
 
 
 def test_fees_of_late_are_said_of_an_account_that_was_never_paid(bench: Any) -> None:
-    said = {}
-    cubix = {"cubix": {"account_id": "harbor-1"}}
-    for instructions in (BANK | {"wire": BANK["wire"] | {"account_number": "555"}}, cubix):
-        new = approved_account(bench.sandbox, bench.client, fiat_network_instructions=instructions)
-        (line,) = [one for one in repr(bench.plan(fiat_account_id=new.id)).splitlines()
-                   if one.startswith("  Fee")]  # fmt: skip
-        said[next(iter(instructions))] = " ".join(line.split())
-    assert said == {
-        "wire": "Fee not known of late 25.00 to 40.00 USD; none to this account",
-        "cubix": "Fee not known of late 0.00 USD; none to this account",
-    }
+    wire = BANK["wire"]
+    abroad = {"routing_number_type": "SWIFT", "routing_number": "DEUTDEFF"}
+    swift = wire | {"routing_details": wire["routing_details"] | abroad}
+
+    def account(**instructions: Any) -> Any:
+        return approved_account(bench.sandbox, bench.client, fiat_network_instructions=instructions)
+
+    def fee_line(**instructions: Any) -> str:
+        shown = repr(bench.plan(fiat_account_id=account(**instructions).id))
+        (line,) = [line for line in shown.splitlines() if line.startswith("  Fee")]
+        return " ".join(line.split())
+
+    for paid, fee in (
+        ({"cubix": {"account_id": "harbor-1"}}, 0), ({"wire": wire}, 25), ({"wire": swift}, 40),
+    ):  # fmt: skip
+        assert bench.pay("1.00", fiat_account_id=account(**paid).id).fee == fee
+    said = "Fee not known of late {} USD; none to this account"
+    assert fee_line(cubix={"account_id": "harbor-2"}) == said.format("0.00")
+    assert fee_line(wire=wire | {"account_number": "555"}) == said.format("25.00 to 40.00")
 
 
 @pytest.mark.parametrize("limit", ["ten", "-5", "1e3", ""])
