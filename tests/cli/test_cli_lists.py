@@ -174,12 +174,13 @@ def test_balances_are_worth_what_their_newest_prices_say(fundlab: Any, tmp_path:
                 price = 1 if row["asset"] == "USD" else Decimal("101.5")
                 assert Decimal(row["value"]) == Decimal(row["available"]) * price
         total = sum(Decimal(row["value"]) for row in rows)
+        cents = f"{total.quantize(Decimal('0.01')):,f}"
     assert said["totals"] == {
         "currency": "USD", "value": f"{total:f}", "priced": 40, "balances": 40, "proved": False,
         "unpriced": "",
     }  # fmt: skip
     assert fundlab(*asked)[1].splitlines()[-1] == (
-        f"40 of 40 balances priced: {total.quantize(Decimal('0.01')):,f} USD; not part of the proof"
+        f"40 of 40 balances priced: {cents} USD; not part of the proof"
     )
     header, *lines = fundlab(*asked)[1].splitlines()[:-1]
     words = [dict(zip(header.split(), re.split(r"  +", line), strict=True)) for line in lines]
