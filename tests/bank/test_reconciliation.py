@@ -529,3 +529,24 @@ def test_a_ledger_that_a_row_cannot_be_counted_in_leads_nowhere() -> None:
         broken.loc[other, column] = None
         assert _from_ledger(transfers, "USD", date(2026, 10, 31), None, "derived")
         assert _from_ledger(broken, "USD", date(2026, 10, 31), None, "derived") == []
+
+
+def test_what_the_bank_kept_back_is_listed_and_explained(tmp_path: Path) -> None:
+    file = tmp_path / "charged.csv"
+    file.write_text("date,amount,balance,charges,memo\n2026-01-06,97,1097,3,t\n", encoding="utf-8")
+    found = bank.reconcile(paid([transfer("t", 100, 5)]), bank.read(file), "2026-01")
+    check_that_it_foots(found)
+    (item,) = found.items.to_dict("records")
+    assert (item["category"], item["amount"], item["explained"]) == ("unrecorded", -3, True)
+    assert item["why"].startswith("kept back by the bank")
+
+
+def test_of_two_alike_only_the_one_booked_after_the_month_is_in_transit(tmp_path: Path) -> None:
+    rows = paid([transfer("a", 100, 29), transfer("b", 100, 30)])
+    lines = read_csv(tmp_path, "2026-01-31,100,1100,r1,x", "2026-02-02,100,1200,r2,x")
+    found = bank.reconcile(rows, lines, "2026-01")
+    check_that_it_foots(found)
+    (item,) = found.items.to_dict("records")
+    assert (item["category"], item["amount"], item["cleared_on"]) == (
+        "deposits_in_transit", 100, date(2026, 2, 2)
+    )  # fmt: skip
