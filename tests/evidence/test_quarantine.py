@@ -242,7 +242,8 @@ def test_a_balance_that_cannot_be_read_is_set_aside(
     assert store.retry_set_aside(service) == 1  # type: ignore[arg-type]
     assert store.set_aside()["state"].tolist() == ["open", "read"]
     assert fl.reconcile.judge(store).state == "partly_proved"
-    store.accept_set_aside("p-2 USD", by="Ana", reason="a test profile")
+    accepted = store.accept_set_aside("p-2 USD", by="Ana", reason="a test profile")
+    assert list(accepted.columns) == list(store.set_aside().columns)
     judgement = fl.reconcile.judge(store)  # nobody has seen that balance since
     assert (judgement.state, len(judgement.shortfalls)) == ("partly_proved", 1)
     assert "1 row set aside was accepted." in judgement.text
