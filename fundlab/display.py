@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Literal
@@ -203,7 +203,8 @@ class Shown:
 
 
 def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
-    """``frame`` (or series) for a human: the first ``rows`` rows, as a :class:`Table`.
+    """``frame`` for a human: the first ``rows`` rows, as a :class:`Table`. Also a series, and what
+    an analysis of a store, of Arrow or of Polars gives.
 
     Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
     asset, more where the amount has more; basis points have four. What comes of a price is rounded:
@@ -222,19 +223,12 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
     5 rows, 3 of them not shown (rows= shows more) · times in Europe/Zurich
     """
     import pandas as pd  # half a second, which a table without a frame needs not wait for
+    import pyarrow as pa
 
-    from fundlab.decimals import DecimalDtype
+    from fundlab.base.arrow import with_durations
+    from fundlab.decimals import DecimalDtype, types_mapper
     from fundlab.decimals.scalars import is_missing
 
-    if isinstance(frame, pd.Series):
-        frame = frame.to_frame()
-    if not isinstance(frame, pd.DataFrame):
-        if hasattr(frame, "_repr_html_") and not isinstance(frame, type):
-            return frame
-        raise InvalidRequest(f"frame is a {type(frame).__name__}; give a pandas DataFrame")
-    levels = [name for name in frame.index.names if name is not None]
-    if of_groups := [name for name in levels if name not in frame.columns]:
-        frame = frame.reset_index(of_groups)
     try:
         ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):  # a folder of zones, say
@@ -243,6 +237,19 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
         ) from None
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
         raise InvalidRequest(f"rows={shorten(rows)} is not accepted; give 0 or more")
+    if isinstance(frame, pd.Series):
+        frame = frame.to_frame()
+    total = len(frame) if isinstance(frame, Sized) else 0
+    if hasattr(frame, "__arrow_c_stream__") and not isinstance(frame, type | pd.DataFrame):
+        first = frame.limit(rows) if hasattr(frame, "limit") else frame.slice(0, rows)
+        frame = with_durations(pa.table(first)).to_pandas(types_mapper=types_mapper)
+    if not isinstance(frame, pd.DataFrame):
+        if hasattr(frame, "_repr_html_") and not isinstance(frame, type):
+            return frame
+        raise InvalidRequest(f"frame is a {type(frame).__name__}; give a DataFrame")
+    levels = [name for name in frame.index.names if name is not None]
+    if of_groups := [name for name in levels if name not in frame.columns]:
+        frame = frame.reset_index(of_groups)
     head = frame.head(rows)
     asset = next((name for name in ("balance_asset", "asset") if name in head.columns), None)
     usual = [2] * len(head) if asset is None else [_DECIMALS.get(str(a), 2) for a in head[asset]]
@@ -288,8 +295,8 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
                 style = "long"
         heads.append((name, style))
         columns.append(cells)
-    hidden = len(frame) - len(head)
-    note = "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
+    hidden = total - len(head)
+    note = number_of(total, "row")
     note += f", {hidden:,} of them not shown (rows= shows more)" if hidden else ""
     note += f" · times in {tz}" if times else ""
     return Table(tuple(heads), tuple(zip(*columns, strict=True)), note=note, hidden=hidden)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import polars as pl
 import pytest
 
 import fundlab as fl
@@ -163,6 +164,24 @@ def test_what_would_forge_a_row_or_repaint_the_terminal_is_marked() -> None:
 def test_numbers_are_not_rounded_either(value: float, dtype: str, shown: str) -> None:
     frame = pd.DataFrame({"a": pd.Series([value], dtype=dtype)})
     assert repr(fl.show(frame)).splitlines()[1].strip() == shown
+
+
+def test_what_an_analysis_gives_is_shown_whatever_it_is_of() -> None:
+    """Of a store it is lazy: only the rows that are shown are fetched."""
+    store = fl.sample()
+    rows = store.read("transfers")
+    arrow = store.read_arrow("transfers")
+    for analysis in (fl.flows.settlement_time, fl.flows.net, fl.fees.summary):
+        frame = analysis(rows)
+        wanted = repr(fl.show(frame, rows=3))
+        for given in (store, arrow, pl.from_arrow(arrow)):
+            assert repr(fl.show(analysis(given), rows=3)) == wanted
+    lazy = store.scan("transfers").project("created_at, total, asset")
+    assert repr(fl.show(lazy, rows=0)) == repr(
+        fl.show(rows[["created_at", "total", "asset"]], rows=0)
+    )
+    table = fl.show(lazy, rows=2)
+    assert fl.show(table) is table
 
 
 def test_durations_are_in_words_and_stand_to_the_right() -> None:

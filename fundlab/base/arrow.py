@@ -61,3 +61,13 @@ def groups(rows: pa.Table, by: Sequence[str]) -> Iterator[tuple[tuple[Any, ...],
     for number, (start, end) in enumerate(pairwise([*begins, rows.num_rows])):
         key = (found[int(place[number])] for found, place in zip(values, places, strict=True))
         yield tuple(one.as_py() for one in key), rows.slice(start, end - start)
+
+
+def with_durations(table: pa.Table) -> pa.Table:
+    """``table`` with DuckDB's intervals, of days and nanoseconds, as durations."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_interval(field.type):
+            lengths = [None if one is None else one.days * 86_400 * 10**9 + one.nanoseconds
+                       for one in table.column(place).to_pylist()]  # fmt: skip
+            table = table.set_column(place, field.name, pa.array(lengths, pa.duration("ns")))
+    return table

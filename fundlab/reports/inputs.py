@@ -13,6 +13,7 @@ import pyarrow as pa
 from duckdb import CaseExpression, ColumnExpression, ConstantExpression
 
 from fundlab.analysis.engines import engine_errors, to_pandas
+from fundlab.base.arrow import with_durations
 from fundlab.base.errors import AnalysisError
 from fundlab.models import COMPLETED, INTERNAL_TYPES
 from fundlab.store.duck import own_connection
@@ -71,13 +72,7 @@ def arrow_table(frame: object, table: str) -> pa.Table:
 def frame_of(rows: Any) -> pd.DataFrame:
     """A result as a DataFrame, money exact, durations as timedeltas."""
     with engine_errors():
-        table = rows.to_arrow_table()
-    for place, field in enumerate(table.schema):
-        if pa.types.is_interval(field.type):
-            lengths = [None if one is None else one.days * DAY + one.nanoseconds
-                       for one in table.column(place).to_pylist()]  # fmt: skip
-            table = table.set_column(place, field.name, pa.array(lengths, pa.duration("ns")))
-    return to_pandas(table)
+        return to_pandas(with_durations(rows.to_arrow_table()))
 
 
 def placed(rows: Relation, basis: Basis) -> Relation:
