@@ -56,6 +56,7 @@ from fundlab.payments.withdrawals import (
     request_of,
     with_approvals,
 )
+from fundlab.settings.labels import labels, names_given
 
 if TYPE_CHECKING:
     from fundlab.client.client import Client
@@ -191,9 +192,10 @@ class BatchPlan(Shown):
         for plan in self.plans:
             sums[plan.asset].append(plan.amount)
         taken = ", ".join(f"{money_text(exact_sum(sums[asset]))} {asset}" for asset in sums)
+        called = labels((total.profile_id for total in self.totals), names_given())
         by_balance = [
             (
-                _short(total.profile_id, 13),
+                called[total.profile_id],
                 str(total.payments),
                 f"{money_text(total.amount)} {total.asset}",
                 f"{money_text(total.fees)} {total.asset}"
@@ -214,7 +216,7 @@ class BatchPlan(Shown):
                 str(label),
                 *(_short(str(frame[name].iloc[number])) for name in own),
                 *[_short(plan.ref_id)] * ("ref_id" in named),
-                _short(plan.profile_id, 13),
+                called[plan.profile_id],
                 plan.account.owner,
                 f"{plan.account.bank} {plan.account.number}",
                 f"{money_text(plan.amount)} {plan.asset}",

@@ -45,6 +45,14 @@ def test_every_row_is_paid_and_the_result_stands_beside_it(bench: Any) -> None:
     assert list(frame.columns) == ["profile_id", "fiat_account_id", "amount", "invoice"]
 
 
+def test_profiles_have_their_names_on_the_card(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = table(bench, "1.00", "2.00")
+    names = {frame["profile_id"].iloc[0].lower(): "Payouts EU"}
+    monkeypatch.setattr("fundlab.payments.batches.names_given", lambda: names)
+    lines = repr(batch(bench, frame)).splitlines()
+    assert len([line for line in lines if "Payouts EU" in line]) == 3  # the sum, and each payment
+
+
 def test_a_memo_is_shown_confirmed_and_sent(bench: Any) -> None:
     frame = table(bench, "1.00", "2.00", "3.00", memo=["INV-1", None, "m" * 100])
     plan = batch(bench, frame)
@@ -341,7 +349,7 @@ def test_the_card_shows_who_pays_and_what_the_rows_are_called(bench: Any) -> Non
     frame.index = pd.Index(["rent", "wages"])
     plan = batch(bench, frame)
     for shown in (repr(plan), plan._repr_html_()):
-        for text in ("rent", "INV-8", bench.profile_id[:8], "less those fees"):
+        for text in ("rent", "INV-8", "Treasury", "less those fees"):
             assert text in shown
 
 
