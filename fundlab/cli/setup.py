@@ -171,6 +171,7 @@ def init(
             f"--secret-env: set {_SECRET}, and give neither --secret-stdin nor --keyring; nothing "
             "was written"
         )
+    typed = not (secret_stdin or _SECRET in os.environ)
     if secret_stdin:
         secret = Secret(sys.stdin.readline().strip())
     elif _SECRET in os.environ:
@@ -231,7 +232,7 @@ def init(
     needed = [_SECRET] if secret_env else []
     settings = Settings.load(name, environ={key: os.environ[key] for key in needed})
     checks = run_checks(settings)
-    if asking and all(check.ok for check in checks):
+    if (asking or typed) and all(check.ok for check in checks):
         _ask_names(path, settings)
     used = profile_in_use({key: text for key, text in os.environ.items() if key != PROFILE})
     run = "fundlab" if used == name else f"fundlab --profile {name}"

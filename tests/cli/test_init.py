@@ -114,6 +114,19 @@ def test_what_it_asks_for_is_asked_until_it_is_accepted(
     assert "base_url was not given; nothing was written: answer at a terminal, or give --b" in err
 
 
+def test_who_types_only_the_secret_is_asked_for_names(
+    config: Path, service: sandbox.Sandbox, fundlab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with the command that a sandbox says at a terminal."""
+    monkeypatch.setattr("fundlab.settings.labels.OF_THE_SAMPLE", {})
+    monkeypatch.setattr("getpass.getpass", lambda *_: service.client_secret)
+    given = ("init", "--base-url", service.base_url, "--auth-url", service.auth_url,
+             "--client-id", service.client_id)  # fmt: skip
+    status, _, err = fundlab(*given, answer="Treasury USD\n")
+    assert (status, "Private key" in err) == (0, False)
+    assert [*tomllib.loads(config.read_text())["names"].values()] == ["Treasury USD"]
+
+
 def test_it_is_named_by_the_option_that_all_commands_have(
     init: Any, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
