@@ -192,7 +192,7 @@ class BatchPlan(Shown):
         for plan in self.plans:
             sums[plan.asset].append(plan.amount)
         taken = ", ".join(f"{money_text(exact_sum(sums[asset]))} {asset}" for asset in sums)
-        called = labels((total.profile_id for total in self.totals), names_given())
+        called = labels((plan.profile_id for plan in self.plans), names_given())
         by_balance = [
             (
                 called[total.profile_id],
