@@ -245,11 +245,10 @@ def sync(
                 "sandbox started anew is another service, too)"
             )
         records = store.records()
+        aside = [row for row in set_aside_rows(records) if row.state != "read"]
         run = _Run(
             store, client, service, workers, progress, clock, records,
-            {name: Unread({row.key: row for row in set_aside_rows(records)
-                           if (row.table, row.state != "read") == (name, True)})
-             for name in TABLES},
+            {name: Unread({row.key: row for row in aside if row.table == name}) for name in TABLES},
             [row for row in unlisted_rows(records) if row.back_at is None],
         )  # fmt: skip
         try:
