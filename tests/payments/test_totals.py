@@ -31,8 +31,9 @@ def test_a_total_takes_the_fee_with_it(bench: Any) -> None:
     assert made.memo == "invoice 7"
     assert bench.journal()["amount"].tolist() == [175]
     assert EXACT.subtract(before, bench.available()) == 200
-    again = bench.plan(None, total="200.00", memo="invoice 7").submit()
-    assert again.id == made.id
+    again = bench.plan(None, total="200.00", memo="invoice 7")
+    assert ("Available now" in repr(again), "Available before" in repr(again)) == (True, False)
+    assert again.submit().id == made.id
     assert len(bench.made()) == 1
 
 
