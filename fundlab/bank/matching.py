@@ -437,8 +437,7 @@ def _frame(rows: Iterator[dict[str, Any]], schema: pa.Schema) -> pd.DataFrame:
 def _in_words(group: Group, items: Sequence[Item], charges: Decimal, more: Decimal) -> str:
     booked = [item for item in items if item.number >= 0]
     others = [item for item in items if item.number < 0]
-    entries = number_of(len(booked), "entry").replace("entrys", "entries")
-    sides = f"{entries} for {number_of(len(others), 'transfer')}"
+    sides = f"{number_of(len(booked), 'entry')} for {number_of(len(others), 'transfer')}"
     said = {
         "accepted": "accepted by hand",
         "reference": "named by the bank, same amount",

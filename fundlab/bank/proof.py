@@ -149,7 +149,7 @@ def _of_itself(page: Page) -> Iterator[Finding]:
 def _balance(page: Page, opening: Decimal, total: Decimal, count: int) -> Iterator[Finding]:
     reached = EXACT.add(opening, total)
     if page.closing is not None and reached != page.closing:
-        counted = number_of(count, "entry").replace("entrys", "entries")
+        counted = number_of(count, "entry")
         yield finding(page, "balance", page.closing, reached,
                       f"the closing balance is declared as {plain_text(page.closing)}; the opening "
                       f"{plain_text(opening)} and {counted} of {plain_text(total)} in all give "

@@ -427,8 +427,9 @@ def first_line(error: Exception) -> str:
 
 
 def number_of(count: int, noun: str) -> str:
-    """``1 file`` or ``2,000 files``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """``1 file``, ``2,000 files`` or ``2 entries``."""
+    several = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else several}"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
