@@ -381,8 +381,19 @@ def reconcile(
         )  # fmt: skip
     for row in kept:
         book.take_carried(row)
+    # What the bank has: from its first opening balance on, by all that it booked.
+    known_openings = pages[pages["opening"].notna()]
+    if known_openings.empty:
+        raise AnalysisError(
+            "the statements declare no opening balance; give opening= or --opening, the balance "
+            "before the first"
+        )
+    first_page = known_openings.iloc[0]
     own = entries[~entries["entry_id"].isin(old["bank"])]
-    per_bank = _per_bank(pages, own, first, last)
+    own = own[own["statement"] >= first_page["statement"]]
+    per_bank = book.columns(zip(own["booked_on"].map(_day), own["amount"], strict=True))
+    for name in ("opening", "closing"):
+        per_bank[name] = EXACT.add(per_bank[name], Decimal(first_page["opening"]))
     basis: Literal["given", "derived", "unknown"] = "given"
     if known is None:
         basis = "unknown" if unsure else "derived"
@@ -435,34 +446,6 @@ def _pages_of(bank: Statements, account: str | None, asset: str) -> pd.DataFrame
         raise AnalysisError(f"the statements are of {len(accounts)} accounts; give account= one of "
                             f"{', '.join(map(str, accounts))}")  # fmt: skip
     return pages
-
-
-def _per_bank(
-    pages: pd.DataFrame, entries: pd.DataFrame, first: date, last: date
-) -> dict[str, Decimal]:
-    """The bank's balance before ``first``, and its receipts, disbursements and balance up to
-    ``last``."""
-    known = pages[pages["opening"].notna()]
-    if known.empty:
-        raise AnalysisError(
-            "the statements declare no opening balance; give opening= or --opening, the balance "
-            "before the first"
-        )
-    start = known.iloc[0]
-    later = entries[entries["statement"] >= start["statement"]]
-    days = later["booked_on"].map(_day)
-    amounts = [Decimal(amount) for amount in later["amount"]]
-    dated = list(zip(days, amounts, strict=True))
-    opening = EXACT.add(Decimal(start["opening"]), exact_sum(a for d, a in dated if d < first))
-    within = [amount for day, amount in dated if first <= day <= last]
-    receipts = exact_sum(amount for amount in within if amount > 0)
-    paid = exact_sum(amount.copy_abs() for amount in within if amount < 0)
-    return {
-        "opening": opening,
-        "receipts": receipts,
-        "disbursements": paid,
-        "closing": EXACT.add(opening, exact_sum(within)),
-    }
 
 
 def _with_carried(
