@@ -21,6 +21,9 @@ from fundlab.base.exact import EXACT
 _FIELD: Final = re.compile(r":([0-9]{2}[A-Z]?|NS):(.*)", re.ASCII)
 _BALANCE: Final = re.compile(r"([CD])(\d{6})([A-Z]{3})(\d+,\d*)", re.ASCII)
 _COUNT: Final = re.compile(r"(\d{1,5})([A-Z]{3})(\d+,\d*)", re.ASCII)
+_LAST: Final = re.compile("62[FM]|6[45]|90[CD]")
+"""After the last balance or the totals a line with a hyphen ends the message; in the middle of one
+it is of a text."""
 _AMOUNT_LENGTH: Final = 25
 """SWIFT says 15; banks pad with zeros."""
 _LINE: Final = re.compile(
@@ -55,7 +58,9 @@ def read_mt940(content: bytes) -> list[Page]:
             raise ValueError(
                 f"line {number} is indented: of {len(seen)} :61: lines {sum(seen)} can be read"
             )
-        elif re.fullmatch(r"\s*-\}?.{0,40}|\x1a", line) and _ends_a_message(fields):
+        elif re.fullmatch(r"\s*-\}?.{0,40}|\x1a", line) and _LAST.fullmatch(
+            next((tag for _, tag, _ in reversed(fields) if tag != "86"), "")
+        ):
             ended = True
         elif fields and not line.startswith(("-", "{")):
             fields[-1][2].append(line.removesuffix("\x1a"))
@@ -75,13 +80,6 @@ def read_mt940(content: bytes) -> list[Page]:
     if not any(page.entries or page.kind == "statement" or page.declared for page in pages):
         raise ValueError("no :61: line and no balance")
     return pages
-
-
-def _ends_a_message(fields: list[tuple[int, str, list[str]]]) -> bool:
-    """A line with a hyphen is of a text in the middle of a message, and its end after the last
-    balance or the totals."""
-    last = next((tag for _, tag, _ in reversed(fields) if tag != "86"), "")
-    return last in ("62F", "62M", "64", "65", "90C", "90D")
 
 
 def _take_field(page: Page, number: int, tag: str, value: str) -> None:

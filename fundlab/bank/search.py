@@ -32,6 +32,7 @@ _STRAY: Final = 0.01
 """What part of the items is taken to belong to nothing on the other side."""
 _BY_CHANCE: Final = 0.01
 """How many wrong groups of its kind a group may let expect in a step, and still be taken."""
+_BY_CHANCE_TOO: Final = "a sum that chance makes, too"
 _FEW: Final = 20
 """Among so few items altogether the only answer is taken: a person would see no other one."""
 _ALIKE: Final = 100
@@ -533,14 +534,18 @@ class Search:
         possible = [edge for edge in dict.fromkeys(edges) if self.allowed(edge)]
         for component in components(possible):
             members = frozenset().union(*component)
-            if any(number in self.held for number in members):
-                self._ask(how, component)
-                continue
-            if how == "tolerance" and len(component) > 1:
+            unsure = how == "tolerance" and len(component) > 1
+            if unsure or any(number in self.held for number in members):
                 self._ask(how, component)
                 continue
             if all(len(edge) == 2 for edge in component):
-                self._pair(how, component, less)
+                items = [self.items[number] for number in members]
+                items.sort(key=lambda item: (item.last, place_of(item.number)))
+                booked = {item.number: 1 for item in items if item.number >= 0}
+                paid = {item.number: 1 for item in items if item.number < 0}
+                for block in blocks(booked, paid, sorted((max(e), min(e)) for e in component)):
+                    pair = {*block.entries, *block.transfers}
+                    self._take(Group(how, pair, less, len(pair) > 2, {*block.rest}))
                 continue
             answers = covers(members, component)
             if not answers:
@@ -550,7 +555,7 @@ class Search:
             ):
                 # A better answer may come, but not for what the bank itself names.
                 if how.startswith("counterparty"):
-                    self._ask(how, component, "a sum that chance makes, too")
+                    self._ask(how, component, _BY_CHANCE_TOO)
                 else:
                     self.doubts |= dict.fromkeys(answers[0], how)
             elif len(answers) > 1:
@@ -560,17 +565,6 @@ class Search:
                     sums = how == "counterparty" and len(edge) > 2
                     self._take(Group("counterparty_sum" if sums else how, {*edge}, less))
         self.open -= self.held.keys()
-
-    def _pair(self, how: str, component: Sequence[Edge], less: int) -> None:
-        pairs = [(max(edge), min(edge)) for edge in component]
-        items = [self.items[number] for number in frozenset().union(*component)]
-        items.sort(key=lambda item: (item.last, place_of(item.number)))
-        for block in blocks(
-            {item.number: 1 for item in items if item.number >= 0},
-            {item.number: 1 for item in items if item.number < 0}, sorted(pairs),
-        ):  # fmt: skip
-            members = {*block.entries, *block.transfers}
-            self._take(Group(how, members, less, len(members) > 2, {*block.rest}))
 
     def _ask(self, how: str, component: list[Edge], why: str = "several answers") -> None:
         self.questions.append((how, component))
@@ -599,9 +593,7 @@ class Search:
         """Once all steps are done: what chance could have made, and nothing better has taken."""
         for edge, how in self.doubts.items():
             if edge <= self.open:
-                self.questions.append((how, [edge]))
-                for number in edge:
-                    self.held.setdefault(number, "a sum that chance makes, too")
+                self._ask(how, [edge], _BY_CHANCE_TOO)
 
 
 def place_of(number: int) -> tuple[bool, int]:

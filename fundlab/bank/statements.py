@@ -22,7 +22,6 @@ from fundlab.bank.model import (
     FINDINGS,
     FORMATS,
     STATEMENTS,
-    Entry,
     Page,
     Rule,
     check_digits,
@@ -237,14 +236,12 @@ def read_pages(file: str | Path, habits: Mapping[str, Any]) -> list[Page]:
         if habits.get("partial"):
             page.summary_only = page.partial = True
         if look := habits.get("reference"):
-            page.entries = [_with_reference(entry, look) for entry in page.entries]
+            # What looks so in its text is the entry's own reference.
+            for n, entry in enumerate(page.entries):
+                texts = (entry.own_ref, entry.bank_ref, entry.memo)
+                if match := re.search(look, " ".join(text or "" for text in texts)):
+                    page.entries[n] = replace(entry, own_ref=match[match.re.groups and 1])
     return pages
-
-
-def _with_reference(entry: Entry, look: str) -> Entry:
-    """With the reference that looks so in its text, as its own."""
-    found = re.search(look, f"{entry.own_ref or ''} {entry.bank_ref or ''} {entry.memo or ''}")
-    return entry if found is None else replace(entry, own_ref=found[found.re.groups and 1])
 
 
 @dataclass(frozen=True)
