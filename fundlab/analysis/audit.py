@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Final, Literal, get_args
@@ -177,7 +177,11 @@ def sample(
         if step < 1:
             raise AnalysisError(f"precision={precision!r} is not an amount of more than 0")
         start = int.from_bytes(sha256(f"mus {seed}".encode()).digest(), "big") % step + 1
-        hits = _hits(amounts, step, start)
+        # How many of the units start, start + step … each transfer holds.
+        hits = [
+            (end - start) // step - (end - units - start) // step
+            for units, end in zip(amounts, accumulate(amounts), strict=True)
+        ]
     else:
         drawn = sorted(
             range(len(amounts)),
@@ -274,17 +278,6 @@ def factors(confidence: str | Decimal, misstatements: int) -> list[Decimal]:
             low, high = (mean, high) if sum(terms) > risk else (low, mean)
         found.append(Decimal(math.ceil(high * 100 - 1e-7)).scaleb(-2, EXACT))
     return found
-
-
-def _hits(amounts: Sequence[int], interval: int, start: int) -> list[int]:
-    """How many of the units ``start``, ``start + interval`` … each of ``amounts`` holds."""
-    hits, below, before = [], 0, 0
-    for units in amounts:
-        below += units
-        now = (below - start) // interval + 1
-        hits.append(now - before)
-        before = now
-    return hits
 
 
 def _by_mean(

@@ -231,8 +231,11 @@ def date_form(texts: Iterable[str]) -> str:
     found = [re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d\d)", day) for day in days]
     parts = [match for match in found if match]
     if len(parts) < len(days):
-        named = (form for form in _WITH_NAMES if all(_is_day(day, form) for day in days))
-        return next(named, "iso")  # which then names the first that is none
+        for form in _WITH_NAMES:
+            with suppress(ValueError):
+                if [_day(day, form) for day in days]:
+                    return form
+        return "iso"  # which then names the first that is none
     sign, year = parts[0][2], "%Y" if len(parts[0][4]) == 4 else "%y"
     first, second = (max(int(match[n]) for match in parts) for n in (1, 3))
     if sign == "." or (first > 12 >= second):
@@ -359,12 +362,6 @@ def _with_direction(
                     "give amounts with their sign, or a credit and a debit column"
                 )
     yield from entries
-
-
-def _is_day(text: str, dates: str) -> bool:
-    with suppress(ValueError):
-        return bool(_day(text, dates))
-    return False
 
 
 def _day(text: str, dates: str) -> date:

@@ -7,7 +7,7 @@ reconciliation, report and close pack goes by the last word on an item.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
@@ -82,14 +82,12 @@ def accept(store: Any, *ids: str, by: str, reason: str, kind: Kind | None = None
       By        Ana Ito
       Reason    the bank wrote 1,000 for 100
     """
-    sides = (
-        [one for one in ids if _ENTRY.fullmatch(one)],
-        [one for one in ids if not _ENTRY.fullmatch(one)],
-    )
-    kind = kind or ("match" if all(sides) else "explained")
+    entries = [one for one in ids if _ENTRY.fullmatch(one)]
+    transfers = [one for one in ids if not _ENTRY.fullmatch(one)]
+    kind = kind or ("match" if entries and transfers else "explained")
     if kind not in get_args(Kind):
         raise AnalysisError(f"kind={kind!r} is not one of {', '.join(get_args(Kind))}")
-    if not ids or (kind in ("match", "apart") and not all(sides)):
+    if not ids or (kind in ("match", "apart") and not (entries and transfers)):
         needed = "an entry (bank-…) and a transfer" if ids else "an entry (bank-…), a transfer"
         raise AnalysisError(f"{kind}: give the ids of {needed}; 'fundlab bank' lists them")
     for name, value in (("by", by), ("reason", reason)):
@@ -97,7 +95,14 @@ def accept(store: Any, *ids: str, by: str, reason: str, kind: Kind | None = None
             raise AnalysisError(f"{name}= must say {'who' if name == 'by' else 'why'}")
     for one in ids:
         store.check_item(one)
-    for item_id, decision in _recorded(kind, *sides):
+    each = "accepted" if kind == "explained" else str(kind)
+    decided = [(one, each) for one in (*entries, *transfers)]
+    if kind == "match":  # of a group each is tied to the first of the other side
+        decided = [*((one, f"match {entries[0]}") for one in transfers),
+                   *((one, f"match {transfers[0]}") for one in entries[1:])]  # fmt: skip
+    elif kind == "apart":
+        decided = [(one, f"not {other}") for one in entries for other in transfers]
+    for item_id, decision in decided:
         store.annotate(item_id, comment=reason, decision=decision, by=by)
     said = {
         "match": "belong together",
@@ -106,21 +111,8 @@ def accept(store: Any, *ids: str, by: str, reason: str, kind: Kind | None = None
         "bank_error": "an error of the bank",
         "service_error": "an error of the service",
     }
-    rows = [*(("Entry", one) for one in sides[0]), *(("Transfer", one) for one in sides[1]),
+    rows = [*(("Entry", one) for one in entries), *(("Transfer", one) for one in transfers),
             ("By", by), ("Reason", reason)]  # fmt: skip
     return Card(
         f"Accepted: {said.get(kind, kind)}", tuple(Row(label, value) for label, value in rows)
     )
-
-
-def _recorded(
-    kind: Kind, entries: Sequence[str], transfers: Sequence[str]
-) -> list[tuple[str, str]]:
-    """Items and what is decided of each: of a group each is tied to the first of the other side."""
-    if kind == "match":
-        return [*((one, f"match {entries[0]}") for one in transfers),
-                *((one, f"match {transfers[0]}") for one in entries[1:])]  # fmt: skip
-    if kind == "apart":
-        return [(one, f"not {other}") for one in entries for other in transfers]
-    decision = "accepted" if kind == "explained" else kind
-    return [(one, decision) for one in (*entries, *transfers)]
