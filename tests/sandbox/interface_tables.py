@@ -382,12 +382,12 @@ ANSWERS: Rows = {
         "test_wire_instructions_are_valid_with_a_memo_of_their_own",
     ),
     "4.3 answers items and next_page_cursor": (
-        "test_pages_follow_each_other_in_both_orders", "test_filters_by_id_and_ref_id",
+        "test_pages_follow_each_other_in_both_orders", "test_a_parameter_selects_its_rows",
     ),
     "4.4 answers 200 with an empty body": (
         "test_a_simulated_wire_completes_after_a_minute_and_copies_the_metadata",
     ),
-    "4.5 filters": ("test_array_filters_repeat_the_key", "test_filters_combine"),
+    "4.5 filters": ("test_a_parameter_selects_its_rows", "test_filters_combine"),
     "4.6 answers the transfer": (
         "test_a_simulated_wire_completes_after_a_minute_and_copies_the_metadata",
     ),
@@ -409,14 +409,14 @@ ANSWERS: Rows = {
     "4.14 answers one field, rule": ("test_a_rule_converts_what_arrives_one_to_one",),
     "4.15 without identity_id only first-party addresses": (
         "test_destination_addresses_without_identity_are_first_party",
-        "test_destination_addresses_of_an_identity",
+        "test_a_parameter_selects_its_rows",
     ),
     "4.16 answers a quote": ("test_a_fee_quote_is_guaranteed_for_five_minutes",),
     "4.16 identity_id resolves the saved address": (
         "test_an_end_users_quote_needs_a_saved_address",
     ),
     "4.17 answers events oldest first": (
-        "test_the_default_order", "test_event_filters",
+        "test_the_default_order", "test_a_parameter_selects_its_rows",
     ),
     "6 identity.approved": ("test_identities_emit_the_interfaces_events",),
     "6 identity.documents_required": ("test_identities_emit_the_interfaces_events",),
@@ -507,7 +507,7 @@ LIMITS: Rows = {
     "8 signature validity": ("test_a_timestamp_counts_for_30_minutes_and_5_ahead",),
     "8 metadata of deposit instructions": (
         "test_instructions_are_validated",
-        "test_six_metadata_pairs_of_a_hundred_characters_are_allowed",
+        "test_metadata_is_limited_wherever_it_is_taken",
     ),
     "8 metadata of fiat accounts": ("test_metadata_is_limited_wherever_it_is_taken",),
     "8 metadata of transfers": ("test_metadata_is_limited_wherever_it_is_taken",),
@@ -592,9 +592,9 @@ DECISIONS: Rows = {
         "test_order_by_updated_at_goes_with_its_filter",
         "test_a_pass_by_updated_at_sees_every_change_after_its_cursor",
     ),
-    "lists: secondary_statuses": ("test_secondary_statuses",),
+    "lists: secondary_statuses": ("test_a_parameter_selects_its_rows",),
     "lists: limits of 1000 and of 100 events": ("test_limits",),
-    "lists: time filters": ("test_time_filters",),
+    "lists: time filters": ("test_a_parameter_selects_its_rows",),
     "lists: cursors are stable while rows are inserted": (
         "test_an_ascending_pass_misses_and_repeats_nothing_while_rows_are_inserted",
     ),
@@ -625,7 +625,7 @@ DECISIONS: Rows = {
     "cubix: both layouts in, the first out": (
         "test_both_layouts_of_a_cubix_account_come_back_as_the_first",
     ),
-    "addresses: identity_ids beside identity_id": ("test_destination_addresses_of_an_identity",),
+    "addresses: identity_ids beside identity_id": ("test_a_parameter_selects_its_rows",),
     "quotes: total is amount plus fee": ("test_a_fee_quote_is_guaranteed_for_five_minutes",),
     "rules: assets must differ": ("test_rules_are_validated",),
     "rules: profile, deposit address, deposit instructions": (

@@ -156,6 +156,9 @@ def test_an_operation_needs_a_token_and_its_scope(gallery: Gallery, name: str) -
     assert refused.status_code == 403
     assert refused.json()["meta"] == {"needed": wanted.scope, "found": others}
     assert refused.json()["type"].endswith("insufficient-scope")
+    token = gallery.caller.ask_token(wanted.scope).json()["access_token"]
+    allowed = gallery.caller.call(wanted.method, path, body, {"Authorization": f"Bearer {token}"})
+    assert allowed.status_code in (200, 400, 404)
 
 
 @pytest.mark.parametrize("name", REQUESTS)

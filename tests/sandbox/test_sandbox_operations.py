@@ -87,14 +87,6 @@ def test_instructions_are_validated(
     assert assert_problem(answer, 400)["meta"]["field"] == field
 
 
-def test_six_metadata_pairs_of_a_hundred_characters_are_allowed(
-    sandbox: Sandbox, caller: Caller
-) -> None:
-    """§8."""
-    metadata = {str(n) + "k" * 99: "v" * 100 for n in range(6)}
-    assert instructions(caller, sandbox.profile_ids[0], metadata=metadata)["metadata"] == metadata
-
-
 # ---------------------------------------------------------------------------- §4.4, §3.3
 
 
