@@ -73,57 +73,14 @@ def test_rows_that_come_again_are_dropped_and_counted(
     assert rows.repeated == 2
 
 
-OTHER = {
-    "id": "z", "ref_id": "z", "status": "PENDING", "type": "WIRE_WITHDRAWAL",
-    "created_at": "2025-06-01T00:00:00Z", "updated_at": "2027-01-01T00:00:00Z",
-    "secondary_status": {"name": "OTHER"},
-}  # fmt: skip
-UNHEEDED: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
-    ({"ids": ["a", "c"]}, [{"id": "a"}]),
-    ({"ref_ids": "r"}, [{"id": "a", "ref_id": "r"}, {"id": "b", "ref_id": "s"}]),
-    ({"statuses": "COMPLETED"}, [{"id": "a", "status": "COMPLETE"}, {"id": "b", "status": "X"}]),
-    ({"type": ["WIRE_DEPOSIT"]}, [{"id": "a", "type": "WIRE_DEPOSIT"}]),
-    ({"created_at_gte": "2026-01-01T00:00:00Z"},
-     [{"id": "a", "created_at": "2026-01-01T01:00:00+01:00"},
-      {"id": "b", "created_at": "2025-12-31T23:59:59.999999999Z"}]),
-    ({"created_at_lt": "2025-06-01T00:00:00Z"},
-     [{"id": "a", "created_at": "2025-05-31T23:59:59.999999999Z"},
-      {"id": "b", "created_at": "2025-06-01T00:00:00.000000001Z"}]),
-    ({"secondary_statuses": "HELD"},
-     [{"id": "a", "secondary_status": {"name": "HELD"}},
-      {"id": "b", "secondary_status": {"name": "SENT"}}]),
-    ({"updated_at_eq": "2026-01-01T00:00:00Z"},
-     [{"id": "a", "updated_at": "2026-01-01T00:00:00.0Z"}]),
-]  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore:Transfer.status")
-@pytest.mark.parametrize(("asked", "rows"), UNHEEDED)
-def test_a_filter_that_the_service_does_not_honour_is_applied_here(
-    asked: dict[str, Any], rows: list[dict[str, Any]], server: scripted.Scripted, client: Client
-) -> None:
-    server.script(answer({"items": [*rows, OTHER]}))
-    found = client.list_transfers(**asked)
-    (name,) = asked
-    with pytest.warns(
-        errors.IgnoredFilterWarning, match=f"list_transfers: the service ignored {name}"
-    ):
-        assert [row.id for row in found] == ["a"]
-    assert found.unasked == len(rows)
-
-
-def test_addresses_are_compared_without_case_and_identities_only_where_shown(
+def test_rows_that_were_not_asked_for_are_dropped_and_counted(
     server: scripted.Scripted, client: Client
 ) -> None:
-    found = [{"id": "a", "address": "0xAB"}, {"id": "b", "address": "0xcd", "identity_id": "i"},
-             {"id": "c", "address": "0xcd", "identity_id": "j"}]  # fmt: skip
-    server.script(answer({"addresses": found}))
-    rows = client.list_crypto_destination_addresses(addresses="0xab")
-    with pytest.warns(errors.IgnoredFilterWarning):
+    server.script(page("a", "b", "c"))
+    rows = client.list_transfers(ids=["a", "d"])
+    with pytest.warns(errors.IgnoredFilterWarning, match="list_transfers: the service ignored ids"):
         assert [row.id for row in rows] == ["a"]
-    rows = client.list_crypto_destination_addresses(identity_ids=["i"])
-    with pytest.warns(errors.IgnoredFilterWarning):
-        assert [row.id for row in rows] == ["a", "b"]
+    assert rows.unasked == 2
 
 
 def test_pages_that_bring_nothing_new_end(

@@ -11,23 +11,12 @@ from typing import Any
 import pytest
 import scripted
 from scripted import answer, problem, reset, token
+from test_operations import WIRE
 
 from fundlab.base import errors
 from fundlab.client.client import Client
 
 OWNER = {"institution_details": {"name": "Harbor Trading LLC"}}
-WIRE = {
-    "wire": {
-        "account_number": "000123456789",
-        "fiat_account_owner_address": {"country": "US"},
-        "routing_details": {
-            "routing_number_type": "ABA",
-            "routing_number": "021000021",
-            "bank_name": "First Bank",
-            "bank_address": {"country": "US"},
-        },
-    }
-}
 RULE = {
     "profile_id": "p", "source_asset": "USDC", "destination_asset": "USD",
     "source": {"profile": {"profile_id": "p"}},

@@ -7,24 +7,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from test_operations import WIRE
 
 from fundlab import sandbox
 from fundlab.base import errors
 from fundlab.client.doctor import doctor
 from fundlab.models import OPERATIONS
 
-WIRE: dict[str, Any] = {
-    "wire": {
-        "account_number": "000123456789",
-        "routing_details": {
-            "routing_number_type": "ABA",
-            "routing_number": "021000021",
-            "bank_name": "First Harbor Bank",
-            "bank_address": {"country": "US"},
-        },
-        "fiat_account_owner_address": {"country": "US"},
-    }
-}
 OWNER = {"institution_details": {"name": "Harbor Trading LLC"}}
 
 

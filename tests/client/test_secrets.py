@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import pickle
@@ -17,9 +16,8 @@ from urllib.parse import quote, quote_plus
 import pytest
 import scripted
 from IPython.core.ultratb import VerboseTB
-from rich.console import Console
-from rich.traceback import Traceback
 from scripted import answer, problem, skipping
+from test_leaks import SECRET, TOKEN, leaked, rich_traceback
 from test_operations import SENT
 
 from fundlab.base import errors
@@ -29,13 +27,9 @@ from fundlab.client.transport import without
 from fundlab.settings.secret import Secret
 from fundlab.settings.settings import Settings, checked_url
 
-SECRET, TOKEN = "canary-5f0c2d", scripted.TOKEN
-
 
 def clean(text: str | bytes) -> None:
-    shown = text if isinstance(text, str) else text.decode("utf-8", "replace")
-    assert SECRET not in shown
-    assert TOKEN not in shown
+    assert leaked(text) == []
 
 
 def chained(error: BaseException | None) -> Iterator[BaseException]:
@@ -54,15 +48,6 @@ def frames_of_ours(trace: TracebackType | None) -> Iterator[FrameType]:
 def verbose(error: BaseException) -> str:
     """IPython's verbose traceback: the source and every local of every frame."""
     return str(VerboseTB(theme_name="nocolor").text(type(error), error, error.__traceback__))
-
-
-def rich_text(error: BaseException) -> str:
-    console = Console(file=io.StringIO(), width=200)
-    console.print(
-        Traceback.from_exception(type(error), error, error.__traceback__, show_locals=True)
-    )
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text
 
 
 def captured(error: BaseException) -> str:
@@ -120,7 +105,7 @@ def test_no_error_of_any_operation_shows_it(
         clean(captured(error))
         if name in ("get_transfer", "create_fiat_withdrawal"):
             clean(verbose(error))
-            clean(rich_text(error))
+            clean(rich_traceback(error))
         pickle_text(error)
     clean(caplog.text)
     assert "list_transfers" in caplog.text
@@ -155,7 +140,7 @@ def test_no_failure_of_the_token_endpoint_shows_it(
     client = make_client(environment=skipping())
     server.token_answers[:] = [reply]
     error = raised(client, "get_transfer", {"id": "t"})
-    for shown in (captured(error), verbose(error), rich_text(error), repr(vars(error))):
+    for shown in (captured(error), verbose(error), rich_traceback(error), repr(vars(error))):
         clean(shown)
     clean(caplog.text)
 
@@ -183,7 +168,7 @@ def test_no_spelling_of_an_echo_shows_it(
     server.script(ECHOES[echo])
     error = raised(client, "get_transfer", {"id": "t"})
     assert isinstance(error, errors.CallError)
-    for shown in (captured(error), verbose(error), rich_text(error), repr(vars(error))):
+    for shown in (captured(error), verbose(error), rich_traceback(error), repr(vars(error))):
         clean(shown)
     clean(repr(error.request_id))
     clean(caplog.text)
@@ -380,7 +365,7 @@ def assert_nothing_shown(error: BaseException) -> None:
         for frame in frames:
             clean(repr(frame.f_locals))
     of_ours = error.with_traceback(from_ours(error.__traceback__))
-    for shown in (captured(of_ours), rich_text(of_ours)):
+    for shown in (captured(of_ours), rich_traceback(of_ours)):
         clean(shown)
 
 
