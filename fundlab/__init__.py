@@ -36,7 +36,7 @@ needs of the last six; no two modules import each other, be it by way of others:
     tables     models to frames; what a transfer means   [models decimals base]
     models     resources and requests of the interface   [display settings base]
     display    one card and one table for each surface   [settings decimals base]
-    settings   environment, profiles, secrets, labels    [base]
+    settings   profiles, secrets, masks, labels          [base]
     decimals   the exact decimal column                  [base]
     base       errors, values, files, threads, terminal  []
 """
