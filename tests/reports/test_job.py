@@ -66,33 +66,6 @@ def october(good: fl.Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[A
     return fl.report(good, "2026-10", out=out), out
 
 
-@exactly()
-def by_hand(transfers: pd.DataFrame, until: str) -> dict[tuple[str, str], Decimal]:
-    """Ledger balances, summed row by row."""
-    sums: dict[tuple[str, str], Decimal] = {}
-    for row in transfers[transfers["settled_at"] < pd.Timestamp(until)].itertuples():
-        if row.status == "COMPLETED":
-            asset = row.asset if pd.isna(row.balance_asset) else row.balance_asset
-            sign = 1 if row.direction == "CREDIT" else -1
-            key = (row.profile_id, asset)
-            sums[key] = sums.get(key, D(0)) + sign * row.total
-    return sums
-
-
-@pytest.mark.thorough
-def test_balances_are_those_of_the_period(october: tuple[Any, Path], good: fl.Store) -> None:
-    found, _ = october
-    transfers = good.read("transfers", settled=True)
-    table = found.balances.set_index(["profile_id", "asset"])
-    opening = by_hand(transfers, "2026-10-01T00:00Z")
-    closing = by_hand(transfers, "2026-11-01T00:00Z")
-    assert {k: v for k, v in table["closing"].items() if k in closing} == closing
-    assert {k: v for k, v in table["opening"].items() if k in opening} == opening
-    moved = table["opening"] + table["inflow"] - table["outflow"]
-    assert (moved == table["closing"]).all()
-    assert (table["closing"] - table["held"] == table["available"]).all()
-
-
 @pytest.mark.thorough
 @exactly()
 def test_movements_lead_from_opening_to_closing(october: tuple[Any, Path]) -> None:
