@@ -213,13 +213,6 @@ def test_a_batch_expires_like_a_plan(bench: Any) -> None:
     assert plan.submit(confirm=plan.code)["state"].tolist() == ["done"]
 
 
-def test_a_table_without_its_columns_or_rows(bench: Any) -> None:
-    with pytest.raises(InvalidRequest, match="payments lacks amount; it has profile_id"):
-        batch(bench, table(bench, "1.00").drop(columns="amount"))
-    with pytest.raises(InvalidRequest, match="is empty"):
-        batch(bench, table(bench, "1.00").head(0))
-
-
 def test_missing_values_are_left_out_and_end_users_are_passed_on(bench: Any) -> None:
     person = bench.sandbox.control.add_identity()
     frame = table(

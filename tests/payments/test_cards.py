@@ -13,7 +13,6 @@ from benches import approved_account
 
 import fundlab as fl
 from fundlab.base.errors import InvalidRequest, SettingsError
-from fundlab.base.values import money_text
 from fundlab.cli.demo import BANK
 from fundlab.payments.identity import shown_time
 from fundlab.payments.plan import announce
@@ -65,14 +64,6 @@ def test_no_secret_is_shown(bench: Any) -> None:
     plan = bench.plan()
     shown = repr(plan) + plan._repr_html_() + repr(vars(plan)) + str(plan.to_json())
     assert bench.sandbox.client_secret not in shown
-
-
-@pytest.mark.parametrize(
-    ("amount", "shown"),
-    [("1", "1.00"), ("1234.5", "1,234.50"), ("0.125", "0.125"), ("100", "100.00"), ("0", "0.00")],
-)
-def test_money_is_shown_to_its_last_digit(amount: str, shown: str) -> None:
-    assert money_text(Decimal(amount)) == shown
 
 
 def test_times_name_the_day_when_it_is_another() -> None:

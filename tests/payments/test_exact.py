@@ -85,6 +85,7 @@ def test_a_batch_adds_to_the_cent(bench: Any) -> None:
         ("-0.5", "-0.5", "-0.50"),
         ("1E+3", "1000", "1,000.00"),
         ("0E-7", "0", "0.00"),
+        ("0.125", "0.125", "0.125"),
     ],
 )
 def test_amounts_as_text_keep_every_digit(amount: str, plain: str, money: str) -> None:

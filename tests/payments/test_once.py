@@ -14,7 +14,7 @@ import pytest
 import scripted
 
 import fundlab as fl
-from fundlab.base.errors import ActionRefused, CallError, NetworkError, StoreDamaged, Unavailable
+from fundlab.base.errors import CallError, NetworkError, StoreDamaged, Unavailable
 from fundlab.client.connections import Http
 from fundlab.client.http import Answer, Outgoing
 from fundlab.models import CreateFiatWithdrawal
@@ -206,13 +206,6 @@ def test_a_ref_id_used_without_this_journal_is_found(new_bench: Callable[..., An
     assert "already submitted, from another store or program" in repr(again)
     assert again.submit().id == first.id
     assert there.journal()["state"].tolist() == ["done"]
-
-
-def test_a_ref_id_stands_for_one_payment(bench: Any) -> None:
-    bench.pay("54.00", ref_id=f"once-{bench.account.id}")
-    with pytest.raises(ActionRefused, match=r"stands for another action.*choose another ref_id"):
-        bench.plan("55.00", ref_id=f"once-{bench.account.id}")
-    assert len(bench.made()) == 1
 
 
 def test_many_threads_with_the_same_plan_pay_once(bench: Any) -> None:
