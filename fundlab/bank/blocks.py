@@ -48,7 +48,7 @@ def blocks(
                     del paired[t][e]
             left[entry] -= most
             left[path[-1]] -= most
-    found: list[Block] = []
+    made: list[Block] = []
     done: set[int] = set()
     for start in entries:
         if start in done or start not in theirs:
@@ -60,11 +60,11 @@ def blocks(
             part |= new
             waiting += new
         done |= part
-        found.append(
+        made.append(
             Block(tuple(e for e in entries if e in part), tuple(t for t in transfers if t in part),
                   {n: left[n] for n in sorted(part) if left[n]})
         )  # fmt: skip
-    return found
+    return made
 
 
 def _augmenting(

@@ -39,13 +39,13 @@ def read_camt(content: bytes, wanted: str | None = None) -> list[Page]:
         raise ValueError("it declares a DTD or entities, which no bank's file needs") from error
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise ValueError(f"it is not XML: {error}; the file was cut or edited") from error
-    found = [each for each in root.iter() if _name(each) in _KINDS]
+    statements = [each for each in root.iter() if _name(each) in _KINDS]
     kinds = {"camt.053": "Stmt", "camt.052": "Rpt", "camt.054": "Ntfctn"}
-    if wanted is not None and not any(_name(each) == kinds[wanted] for each in found):
+    if wanted is not None and not any(_name(each) == kinds[wanted] for each in statements):
         raise ValueError(f"no {kinds[wanted]}; it is another message than {wanted}")
-    if not found:
+    if not statements:
         raise ValueError("no Stmt, Rpt or Ntfctn; it is another message than camt.052, 053, 054")
-    return [_page(root, each) for each in found]
+    return [_page(root, each) for each in statements]
 
 
 def _page(root: Any, statement: Any) -> Page:
@@ -90,7 +90,7 @@ def _page(root: Any, statement: Any) -> Page:
 
 def _take_balances(page: Page, statement: Any) -> None:
     interim: list[tuple[Decimal, date | None]] = []
-    found: dict[str, tuple[Decimal, date | None]] = {}
+    balances: dict[str, tuple[Decimal, date | None]] = {}
     for balance in statement.iterfind("{*}Bal"):
         code = _text(balance, "{*}Tp/{*}CdOrPrtry/{*}Cd") or _text(balance, "{*}Tp/{*}Cd") or ""
         amount = balance.find("{*}Amt")
@@ -101,21 +101,21 @@ def _take_balances(page: Page, statement: Any) -> None:
         page.asset = page.asset or amount.get("Ccy")
         if code == "ITBD":
             interim.append((value, day))
-        found.setdefault(code, (value, day))
+        balances.setdefault(code, (value, day))
     # Of the pages of a statement the first begins with OPBD and the last ends with CLBD; where
     # another page stands before or after, an interim balance takes its place.
-    opening = found.get("OPBD") or found.get("PRCD")
-    closing = found.get("CLBD")
+    opening = balances.get("OPBD") or balances.get("PRCD")
+    closing = balances.get("CLBD")
     if page.kind == "statement" and interim:
         opening = opening or interim[0]
-        if closing is None and (len(interim) > 1 or "OPBD" in found or "PRCD" in found):
+        if closing is None and (len(interim) > 1 or "OPBD" in balances or "PRCD" in balances):
             closing = interim[-1]
     if opening is not None:
         page.opening, page.opening_on = opening
     if closing is not None:
         page.closing, page.closing_on = closing
-    if "CLAV" in found:
-        page.available = found["CLAV"][0]
+    if "CLAV" in balances:
+        page.available = balances["CLAV"][0]
     if page.closing_on is None:
         page.closing_on = _day(statement, "FrToDt", "{*}ToDtTm") or _day(
             statement, "FrToDt", "{*}ToDt"
@@ -227,8 +227,8 @@ def _signed(amount: Decimal, mark: str | None) -> Decimal:
 
 def _day(element: Any, name: str, *within: str) -> date | None:
     paths = within or ("{*}Dt", "{*}DtTm", "{*}Dt/{*}Dt", "{*}Dt/{*}DtTm")
-    found = (_text(element, f"{{*}}{name}/{path}") for path in paths)
-    text = next((text for text in found if text), None) or (
+    texts = (_text(element, f"{{*}}{name}/{path}") for path in paths)
+    text = next((text for text in texts if text), None) or (
         None if within else _text(element, f"{{*}}{name}")
     )
     if not text:
@@ -251,9 +251,9 @@ def _name(element: Any) -> str:
 
 
 def _text(element: Any, path: str) -> str | None:
-    found = element.find(path)
-    return None if found is None or found.text is None else str(found.text).strip()
+    child = element.find(path)
+    return None if child is None or child.text is None else str(child.text).strip()
 
 
 def _texts(element: Any, path: str) -> list[str]:
-    return [found.text.strip() for found in element.iterfind(path) if found.text]
+    return [child.text.strip() for child in element.iterfind(path) if child.text]

@@ -128,8 +128,8 @@ def _name(header: str) -> str:
     plain = header.strip()
     if any(plain.lower() in common for common in CSV_COLUMNS.values()):
         return plain.lower()
-    found = _CURRENCY.fullmatch(plain)
-    return (found[1].rstrip(" _([") if found else plain).lower()
+    match = _CURRENCY.fullmatch(plain)
+    return (match[1].rstrip(" _([") if match else plain).lower()
 
 
 def _status(
@@ -228,8 +228,8 @@ def date_form(texts: Iterable[str]) -> str:
         return "iso"
     if all(re.fullmatch(r"\d{8}", day) for day in days):
         return "%Y%m%d"
-    found = [re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d\d)", day) for day in days]
-    parts = [match for match in found if match]
+    matches = [re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d\d)", day) for day in days]
+    parts = [match for match in matches if match]
     if len(parts) < len(days):
         for form in _WITH_NAMES:
             with suppress(ValueError):

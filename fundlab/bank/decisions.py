@@ -37,9 +37,9 @@ def decisions_of(
 ) -> Decisions:
     """What ``annotations`` (``item_id``, ``decision``, oldest first) say of them. Raises
     :class:`AnalysisError` for a frame without these columns."""
-    found = Decisions()
+    decisions = Decisions()
     if annotations is None:
-        return found
+        return decisions
     if not {"item_id", "decision"} <= {*annotations.columns}:
         raise AnalysisError(
             "decisions: give a frame with the columns item_id and decision, such as "
@@ -50,18 +50,18 @@ def decisions_of(
     for item_id, decision in zip(given["item_id"], given["decision"].astype(str), strict=True):
         pair = _PAIR.fullmatch(decision)
         if decision == "open":
-            found.of_item.pop(item_id, None)
+            decisions.of_item.pop(item_id, None)
             pairs = {both: word for both, word in pairs.items() if item_id not in both}
             continue
-        for one, other in ((item_id, pair[2]), (pair[2], item_id)) if pair else ():
-            if pair and one in entries and other in transfers:
-                pairs[one, other] = pair[1]
+        for item, other in ((item_id, pair[2]), (pair[2], item_id)) if pair else ():
+            if pair and item in entries and other in transfers:
+                pairs[item, other] = pair[1]
         # That an entry is not of a transfer does not say what else it is.
         if not decision.startswith("not "):
-            found.of_item[item_id] = decision
-    found.together = {pair for pair, word in pairs.items() if word == "match"}
-    found.apart = {pair for pair, word in pairs.items() if word == "not"}
-    return found
+            decisions.of_item[item_id] = decision
+    decisions.together = {pair for pair, word in pairs.items() if word == "match"}
+    decisions.apart = {pair for pair, word in pairs.items() if word == "not"}
+    return decisions
 
 
 def accept(store: Any, *ids: str, by: str, reason: str, kind: Kind | None = None) -> Card:
@@ -82,8 +82,8 @@ def accept(store: Any, *ids: str, by: str, reason: str, kind: Kind | None = None
       By        Ana Ito
       Reason    the bank wrote 1,000 for 100
     """
-    entries = [one for one in ids if _ENTRY.fullmatch(one)]
-    transfers = [one for one in ids if not _ENTRY.fullmatch(one)]
+    entries = [item for item in ids if _ENTRY.fullmatch(item)]
+    transfers = [item for item in ids if not _ENTRY.fullmatch(item)]
     kind = kind or ("match" if entries and transfers else "explained")
     if kind not in get_args(Kind):
         raise AnalysisError(f"kind={kind!r} is not one of {', '.join(get_args(Kind))}")
@@ -93,15 +93,15 @@ def accept(store: Any, *ids: str, by: str, reason: str, kind: Kind | None = None
     for name, value in (("by", by), ("reason", reason)):
         if not isinstance(value, str) or not value.strip():
             raise AnalysisError(f"{name}= must say {'who' if name == 'by' else 'why'}")
-    for one in ids:
-        store.check_item(one)
+    for item in ids:
+        store.check_item(item)
     each = "accepted" if kind == "explained" else str(kind)
-    decided = [(one, each) for one in (*entries, *transfers)]
+    decided = [(item, each) for item in (*entries, *transfers)]
     if kind == "match":  # of a group each is tied to the first of the other side
-        decided = [*((one, f"match {entries[0]}") for one in transfers),
-                   *((one, f"match {transfers[0]}") for one in entries[1:])]  # fmt: skip
+        decided = [*((item, f"match {entries[0]}") for item in transfers),
+                   *((item, f"match {transfers[0]}") for item in entries[1:])]  # fmt: skip
     elif kind == "apart":
-        decided = [(one, f"not {other}") for one in entries for other in transfers]
+        decided = [(item, f"not {other}") for item in entries for other in transfers]
     for item_id, decision in decided:
         store.annotate(item_id, comment=reason, decision=decision, by=by)
     said = {
@@ -111,7 +111,7 @@ def accept(store: Any, *ids: str, by: str, reason: str, kind: Kind | None = None
         "bank_error": "an error of the bank",
         "service_error": "an error of the service",
     }
-    rows = [*(("Entry", one) for one in entries), *(("Transfer", one) for one in transfers),
+    rows = [*(("Entry", item) for item in entries), *(("Transfer", item) for item in transfers),
             ("By", by), ("Reason", reason)]  # fmt: skip
     return Card(
         f"Accepted: {said.get(kind, kind)}", tuple(Row(label, value) for label, value in rows)

@@ -337,15 +337,15 @@ def _entries(
 
 def _runs(parts: Sequence[str]) -> frozenset[str]:
     """The words ``parts``, and neighbouring ones put together: banks cut names into several."""
-    found = set()
+    runs = set()
     for first in range(len(parts)):
         run = ""
         for word in parts[first:]:
             run += word
             if len(run) > _LONGEST_RUN:
                 break
-            found.add(run)
-    return frozenset(found)
+            runs.add(run)
+    return frozenset(runs)
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
@@ -396,9 +396,9 @@ def _result(search: Search, unit: int) -> Matching:
 
     def candidates() -> Iterator[dict[str, Any]]:
         for question, (how, edges) in enumerate(search.questions, start=1):
-            for place, edge in enumerate(edges[:_MOST_LISTED], start=1):
+            for rank, edge in enumerate(edges[:_MOST_LISTED], start=1):
                 for number in sorted(edge, key=place_of):
-                    named = {"question": question, "candidate": place, "how": how}
+                    named = {"question": question, "candidate": rank, "how": how}
                     yield {**named, **row(search.items[number])}
 
     def still_open() -> Iterator[dict[str, Any]]:

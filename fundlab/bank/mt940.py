@@ -47,12 +47,12 @@ def read_mt940(content: bytes) -> list[Page]:
     fields: list[tuple[int, str, list[str]]] = []
     ended = False
     for number, line in enumerate(lines, start=1):
-        found = _FIELD.match(line)
-        if ended and not found:
+        field = _FIELD.match(line)
+        if ended and not field:
             continue  # what stands between two messages
-        if found:
+        if field:
             ended = False
-            fields.append((number, found[1], [found[2]]))
+            fields.append((number, field[1], [field[2]]))
         elif re.match(r"\s+:6[0-5][FM]?:", line):
             seen = [text.lstrip() == text for text in lines if text.lstrip().startswith(":61:")]
             raise ValueError(
@@ -86,11 +86,11 @@ def _take_field(page: Page, number: int, tag: str, value: str) -> None:
     if tag in ("25", "25P"):
         page.account = value.split("\n")[0].strip() or None
     elif tag in ("28", "28C"):
-        found = re.fullmatch(r"(\d{1,18})(?:/(\d{0,9}))?(?!\d).*", value, re.ASCII | re.DOTALL)
-        if found is None:
+        match = re.fullmatch(r"(\d{1,18})(?:/(\d{0,9}))?(?!\d).*", value, re.ASCII | re.DOTALL)
+        if match is None:
             raise ValueError("a statement number such as 235/1 is needed")
-        page.sequence = int(found[1]) or None
-        page.page = int(found[2] or 0) or None
+        page.sequence = int(match[1]) or None
+        page.page = int(match[2] or 0) or None
     elif tag in ("60F", "60M", "62F", "62M", "64"):
         # Some banks go on with a header of their own right after it.
         balance = _BALANCE.fullmatch(value.split("\n")[0].strip().removesuffix("-"))
@@ -132,28 +132,28 @@ def _take_field(page: Page, number: int, tag: str, value: str) -> None:
 
 
 def _entry(page: Page, number: int, value: str) -> Entry:
-    found = _LINE.fullmatch(value)
-    if found is None:
+    match = _LINE.fullmatch(value)
+    if match is None:
         cut = re.match(r"\d{6}(?:\d{4})?R?[CD][A-Z]?([\d,]+)", value)
         if cut:
             raise ValueError(f"it has no type after {cut[1]}, as in NTRF")
         raise ValueError(f"{value!r} is not a field of MT940")
-    valued, mark = _day(found[1]), found[3]
+    valued, mark = _day(match[1]), match[3]
     booked = valued
-    if found[2] and found[2].strip():
+    if match[2] and match[2].strip():
         # The year is that of the value date, but around its turn.
         days = []
         for year in (valued.year, valued.year - 1, valued.year + 1):
             with suppress(ValueError):
-                days.append(_day(f"{year % 100:02}{found[2]}"))
+                days.append(_day(f"{year % 100:02}{match[2]}"))
         if not days:
-            raise ValueError(f"{found[2]} is not a day of a month")
+            raise ValueError(f"{match[2]} is not a day of a month")
         booked = min(days, key=lambda day: abs(day - valued))
-    own, _, bank = found[7].partition("//")
+    own, _, bank = match[7].partition("//")
     reference = bank.strip() or own.strip() or None
     return Entry(
-        booked, EXACT.multiply(_amount(found[5]), _INWARD[mark]), page.asset, reference,
-        joined(own, found[8]), valued, own.strip() or None, None, found[6].strip(),
+        booked, EXACT.multiply(_amount(match[5]), _INWARD[mark]), page.asset, reference,
+        joined(own, match[8]), valued, own.strip() or None, None, match[6].strip(),
         mark.startswith("R"), position=len(page.entries) + 1, line=number,
     )  # fmt: skip
 

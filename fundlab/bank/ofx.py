@@ -64,9 +64,9 @@ def _tree(text: str) -> _Element:
     root = _Element("", 1)
     open_: list[_Element] = [root]
     line, before = 1, 0
-    for found in _TAG.finditer(text, begin):
-        line, before = line + text.count("\n", before, found.start()), found.start()
-        closes, name, empty, value = found[1], found[2].upper(), found[3], found[4].strip()
+    for tag in _TAG.finditer(text, begin):
+        line, before = line + text.count("\n", before, tag.start()), tag.start()
+        closes, name, empty, value = tag[1], tag[2].upper(), tag[3], tag[4].strip()
         if closes:
             # What was open and has no end of its own was an element without members.
             names = [element.name for element in open_]
@@ -82,7 +82,7 @@ def _tree(text: str) -> _Element:
             if len(open_) > _DEEPEST:
                 raise ValueError(f"line {line}: more than {_DEEPEST} elements in one another")
             # Without a text it may have members, or be empty.
-            rest = text[found.end() : found.end() + 40].upper()
+            rest = text[tag.end() : tag.end() + 40].upper()
             is_empty = empty or (not value and not rest.startswith(f"</{name}>")
                                  and name in _LEAVES)  # fmt: skip
             if not value and not is_empty:
@@ -105,8 +105,8 @@ _LEAVES: Final = frozenset(
 
 
 def _page(statement: _Element) -> Page:
-    account = next((one for name in ("BANKACCTFROM", "CCACCTFROM") for one in statement.all(name)),
-                   _Element("", 0))  # fmt: skip
+    accounts = (one for name in ("BANKACCTFROM", "CCACCTFROM") for one in statement.all(name))
+    account = next(accounts, _Element("", 0))
     page = Page("statement", statement.line, account.get("ACCTID"), statement.get("CURDEF"))
     if balance := statement.get("LEDGERBAL", "BALAMT"):
         page.closing = _amount(balance, statement.line)
@@ -146,10 +146,10 @@ def _day(text: str | None, line: int) -> date | None:
     """The day is that of the bank's own zone."""
     if text is None:
         return None
-    found = re.match(r"(\d{4})(\d\d)(\d\d)(?=$|\d{2,6}|[.\[\s])", text)
+    match = re.match(r"(\d{4})(\d\d)(\d\d)(?=$|\d{2,6}|[.\[\s])", text)
     try:
-        if found:
-            return date(int(found[1]), int(found[2]), int(found[3]))
+        if match:
+            return date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError as error:
         raise ValueError(f"line {line}: {text!r}: {error}") from error
     if not text.strip("0"):

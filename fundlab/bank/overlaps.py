@@ -83,19 +83,21 @@ def without_overlaps(pages: list[Page]) -> tuple[list[Page], list[Finding]]:
     for page, bookings in sorted(booked, key=_what_is_said):
         own, taken, unsure = days[page.file], set[_Booking](), 0
         for test in (_Booking.is_same, _Booking.may_be_same):
-            for one in (one for one in bookings if one not in taken):
-                alike = known[one.day, one.amount]
-                fits = (x for x in alike if page.file not in x.files and test(one, x))
+            for booking in (booking for booking in bookings if booking not in taken):
+                alike = known[booking.day, booking.amount]
+                fits = (x for x in alike if page.file not in x.files and test(booking, x))
                 same = next(fits, None)
                 if same is not None:
-                    agreed = (own[one.day].agrees(days[file][one.day]) for file in same.files)
+                    agreed = (
+                        own[booking.day].agrees(days[file][booking.day]) for file in same.files
+                    )
                     unsure += test is _Booking.may_be_same and not any(agreed)
                     same.files.add(page.file)
-                    same.references |= one.references
-                    taken.add(one)
+                    same.references |= booking.references
+                    taken.add(booking)
         # A day between the same balances in another file, there in other parts.
-        parts = {one for one in bookings if one not in taken and any(
-            (file, one.day) in placed and own[one.day].has_ends_of(of_file[one.day])
+        parts = {booking for booking in bookings if booking not in taken and any(
+            (file, booking.day) in placed and own[booking.day].has_ends_of(of_file[booking.day])
             for file, of_file in days.items() if file != page.file)}  # fmt: skip
         if unsure or parts:
             what = (f"{unsure} of its entries have the day and amount of entries" if unsure else
@@ -107,10 +109,10 @@ def without_overlaps(pages: list[Page]) -> tuple[list[Page], list[Finding]]:
                         "count once")
             )  # fmt: skip
         taken |= parts
-        for one in bookings:
-            placed.add((page.file, one.day))
-            if one not in taken:
-                known[one.day, one.amount].append(one)
+        for booking in bookings:
+            placed.add((page.file, booking.day))
+            if booking not in taken:
+                known[booking.day, booking.amount].append(booking)
         if taken:
             kept += _rest(page, bookings, taken)
         elif bookings or not _is_covered(page, booked):
@@ -133,7 +135,7 @@ def _bookings(page: Page) -> list[_Booking]:
     balance = None if page.summary_only else page.opening
     if balance is None and page.closing is not None and not page.summary_only:
         balance = EXACT.subtract(page.closing, exact_sum(entry.amount for entry in page.entries))
-    found = []
+    bookings = []
     for _, several in groupby(page.entries, key=lambda entry: entry.position):
         entries = [*several]
         amount = exact_sum(entry.amount for entry in entries).normalize(EXACT)
@@ -142,12 +144,12 @@ def _bookings(page: Page) -> list[_Booking]:
             after = EXACT.add(balance, amount)
         before = balance if after is None else EXACT.subtract(after, amount)
         names = {entry.bank_ref for entry in entries if re.search(r"\d", entry.bank_ref or "")}
-        found.append(
+        bookings.append(
             _Booking(entries, entries[0].booked_on, amount, page.format,
                      {name for name in names if name}, before, after, {page.file})
         )  # fmt: skip
         balance = after
-    return found
+    return bookings
 
 
 def _days_by_file(
@@ -157,11 +159,11 @@ def _days_by_file(
     spans: dict[str, list[date]] = defaultdict(list)
     for page, bookings in booked:
         spans[page.file] += [day for day in (page.opening_on, page.closing_on) if day]
-        for one in bookings:
-            spans[page.file].append(one.day)
-            of_day = days[page.file].setdefault(one.day, _Day(before=one.before))
-            of_day.amounts[one.amount] += 1
-            of_day.after = one.after
+        for booking in bookings:
+            spans[page.file].append(booking.day)
+            of_day = days[page.file].setdefault(booking.day, _Day(before=booking.before))
+            of_day.amounts[booking.amount] += 1
+            of_day.after = booking.after
     for file, of_file in days.items():
         for day, found in of_file.items():
             found.within = min(spans[file]) < day < max(spans[file])
@@ -171,7 +173,7 @@ def _days_by_file(
 def _what_is_said(booked: tuple[Page, Sequence[_Booking]]) -> tuple[Any, ...]:
     """Pages that say most of their entries come first, and no order of files changes that."""
     page, bookings = booked
-    says = sum(bool(one.references) + (one.after is not None) for one in bookings)
+    says = sum(bool(booking.references) + (booking.after is not None) for booking in bookings)
     rank = _MOST_SAID_FIRST.index(page.format[:4])
     return rank, -says / max(len(bookings), 1), -len(bookings), page.sha256, page.line
 

@@ -115,7 +115,7 @@ def _rule(given: Mapping[str, Any]) -> Rule:
 
 def _fits(key: str, value: Any) -> bool:
     if key == "columns":
-        return all(isinstance(one, str) for one in value.values())
+        return all(isinstance(text, str) for text in value.values())
     if key == "words":
         return {*value} <= _WORDS and all(
             isinstance(some, list) and all(isinstance(word, str) for word in some)
@@ -153,8 +153,8 @@ def proposed(file: str | Path) -> str:
     where = {field: header.index(name) for field, name in columns.items()}
 
     def values(*fields: str) -> list[str]:
-        found = (row[where[f]].strip() for _, row in rows for f in fields if f in where)
-        return [value for value in found if value]
+        cells = (row[where[f]].strip() for _, row in rows for f in fields if f in where)
+        return [value for value in cells if value]
 
     lines = ['format = "csv"']
     try:

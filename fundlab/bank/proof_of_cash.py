@@ -74,10 +74,10 @@ class Book:
     def correct(self, category: str, add: Iterable[Flow], take: Iterable[Flow] = ()) -> bool:
         """Whether the balance at the end is corrected by it."""
         more, less = self.columns(add), self.columns(take)
-        found = {name: EXACT.subtract(more[name], less[name]) for name in COLUMNS}
-        for name, amount in found.items():
+        amounts = {name: EXACT.subtract(more[name], less[name]) for name in COLUMNS}
+        for name, amount in amounts.items():
             self.corrections[category][name] = EXACT.add(self.corrections[category][name], amount)
-        return found["closing"] != 0
+        return amounts["closing"] != 0
 
     def note(
         self, side: str, item_id: str, day: date, amount: Decimal, category: str, why: str,
@@ -255,5 +255,5 @@ class Book:
 
 
 def _added(rows: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:
-    found = [*rows]
-    return {name: exact_sum(row[name] for row in found) for name in COLUMNS}
+    lines = [*rows]
+    return {name: exact_sum(row[name] for row in lines) for name in COLUMNS}

@@ -104,8 +104,8 @@ class Reconciliation(Shown):
 
     @property
     def difference(self) -> Decimal | None:
-        (found,) = self.proof.loc[self.proof["line"] == "difference", "closing"]
-        return None if pd.isna(found) else Decimal(found)
+        (amount,) = self.proof.loc[self.proof["line"] == "difference", "closing"]
+        return None if pd.isna(amount) else Decimal(amount)
 
     @property
     def unexplained(self) -> pd.DataFrame:
@@ -120,26 +120,26 @@ class Reconciliation(Shown):
     @property
     def verdict(self) -> str:
         """``All explained.``, or what is not, in one line."""
-        found = "; ".join(self._complaints) or "all explained"
-        return f"{found[0].upper()}{found[1:]}."
+        words = "; ".join(self._complaints) or "all explained"
+        return f"{words[0].upper()}{words[1:]}."
 
     @property
     def _complaints(self) -> list[str]:
-        found = []
+        complaints = []
         if len(self.unexplained):
-            found.append(f"{number_of(len(self.unexplained), 'item')} unexplained")
+            complaints.append(f"{number_of(len(self.unexplained), 'item')} unexplained")
         (apart,) = _records(self.proof[self.proof["line"] == "difference"])
         if self.basis == "unknown":
-            found.append(
+            complaints.append(
                 f"the balance per transfers is not known, as the statements begin on {self.begins} "
                 f"and transfers settled before it may have been booked: give statements from "
                 f"{self.first} on, or the balance"
             )
         elif apart["closing"]:
-            found.append(f"the adjusted balances differ by {money_text(apart['closing'])}")
+            complaints.append(f"the adjusted balances differ by {money_text(apart['closing'])}")
         elif any(apart[name] for name in COLUMNS):
-            found.append("the columns of the proof of cash differ")
-        return found
+            complaints.append("the columns of the proof of cash differ")
+        return complaints
 
     @property
     def title(self) -> str:
@@ -570,15 +570,15 @@ def _from_ledger(
 
 def _answers(candidates: pd.DataFrame) -> dict[str, list[str]]:
     """Of each item of a question those of the other side that it may belong to."""
-    found: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
     for _, group in candidates.groupby(["question", "candidate"], sort=False):
         sides = [group.loc[group["side"] == side, "item_id"].tolist()
                  for side in ("bank", "service")]  # fmt: skip
         for some, others in (sides, sides[::-1]):
             for name in some:
-                known = found.setdefault(name, [])
+                known = answers.setdefault(name, [])
                 known += [other for other in others if other not in known]
-    return found
+    return answers
 
 
 def _doubled(matching: Matching, entries: pd.DataFrame) -> set[str]:

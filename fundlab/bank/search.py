@@ -308,7 +308,7 @@ class Search:
         for transfer in (self.items[n] for n in sorted(self.open | self.held.keys()) if n < 0):
             for name in transfer.names:
                 parties[*transfer.kind, name].append(transfer)
-        found: set[int] = set()
+        spoken: set[int] = set()
         for number in self.naming - matched:
             entry = self.items[number]
             for name in entry.names:
@@ -316,8 +316,8 @@ class Search:
                         and abs(t.amount) < abs(entry.gross)]  # fmt: skip
                 sums, complete = sums_to(abs(entry.gross), [abs(t.amount) for t in some])
                 every = {*range(len(some))} if not complete else set()
-                found |= {some[n].number for n in every.union(*(places for places, _ in sums))}
-        return found
+                spoken |= {some[n].number for n in every.union(*(places for places, _ in sums))}
+        return spoken
 
     def _parts_of_others(self) -> set[int]:
         """Transfers of one day and counterparty that sum to an entry which has none of its own
@@ -393,7 +393,7 @@ class Search:
             weight = _STRAY if pools == self.named_pools else 1.0
             ones = self.left(entries=of_bank)
             for one in ones:
-                found: set[Edge] = set()
+                edges: set[Edge] = set()
                 # Among many, the sums of a small amount are too dense to say anything.
                 best = weight * by_chance(1, one.amount, [1])
                 most = EXHAUSTIVE if best * len(ones) <= _BY_CHANCE else _FEW_PARTS
@@ -406,12 +406,12 @@ class Search:
                         sums, complete = sums_to(abs(total), amounts, most)
                         for places, chance in sums:
                             edge = frozenset((one.number, *(fits[n].number for n in places)))
-                            found.add(edge)
+                            edges.add(edge)
                             before = self.chance.get(edge, 1.0)
                             self.chance[edge] = min(before, weight * chance)
                         if not complete:
                             self.crowded[one.number] = len(pool)
-                yield from sorted(found, key=sorted)
+                yield from sorted(edges, key=sorted)
 
     def named_pools(self, one: Item) -> Iterator[Sequence[Item]]:
         """All that ``one`` names, or is named by, and those of each name."""
@@ -496,7 +496,7 @@ class Search:
         for item in (*self.left(entries=True), *self.left(entries=False)):
             for name in item.names:
                 named[*item.kind, name].append(item)
-        found: set[Edge] = set()
+        edges: set[Edge] = set()
         for items in named.values():
             for cluster in self._clusters(items):
                 members = frozenset(item.number for item in cluster)
@@ -505,8 +505,8 @@ class Search:
                     self.near(one, other) for one in cluster for other in cluster
                     if other.number < 0 <= one.number
                 ):  # fmt: skip
-                    found.add(members)
-        yield from sorted(found, key=sorted)
+                    edges.add(members)
+        yield from sorted(edges, key=sorted)
 
     def _clusters(self, items: Sequence[Item]) -> Iterator[list[Item]]:
         """Items without a gap of more than the window between their days."""

@@ -189,8 +189,8 @@ def sample() -> list[Path]:
     """
     package = Path(__file__).parents[1]
     for folder in (package, package.parent):
-        if found := sorted((folder / "data" / "statements").glob("*.xml")):
-            return found
+        if files := sorted((folder / "data" / "statements").glob("*.xml")):
+            return files
     raise AnalysisError("the sample's statements are not there; install fundlab again")
 
 

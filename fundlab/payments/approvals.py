@@ -181,17 +181,17 @@ class Person:
 def people(store: TableStore) -> dict[str, Person]:
     """Who has a key in the records of ``store``, by name in small letters; those removed are
     left out."""
-    found: dict[str, Person] = {}
+    known: dict[str, Person] = {}
     for record in store.records():
         if record.kind == "person":
             said = record.content
             if said["key"] is None:
-                found.pop(said["name"].casefold(), None)
+                known.pop(said["name"].casefold(), None)
             else:
-                found[said["name"].casefold()] = Person(
+                known[said["name"].casefold()] = Person(
                     said["name"], said["role"], said["key"], record.at, said["by"]
                 )
-    return found
+    return known
 
 
 def add_person(
@@ -218,7 +218,7 @@ def add_person(
         known = people(store)
         if name.casefold() in known:
             raise InvalidRequest(f"{name!r} has a key; 'fundlab approvers remove' takes it away")
-        owner = next((one.name for one in known.values() if one.key == shown), None)
+        owner = next((person.name for person in known.values() if person.key == shown), None)
         if owner is not None:
             raise InvalidRequest(f"this is the key of {owner!r}: each person needs an own one")
         said = {"name": name, "role": role, "key": shown, "by": by or user_name()}

@@ -373,19 +373,19 @@ def totals(plans: Sequence[WithdrawalPlan]) -> tuple[Total, ...]:
     grouped: dict[tuple[str, str], list[WithdrawalPlan]] = defaultdict(list)
     for plan in plans:
         grouped[plan.profile_id, plan.asset].append(plan)
-    found = []
+    sums = []
     for (profile_id, asset), group in grouped.items():
         amount = exact_sum(plan.amount for plan in group)
         fees = exact_sum(plan.fee or Decimal(0) for plan in group)
         available = group[0].available
-        found.append(
+        sums.append(
             Total(
                 profile_id, asset, payments=len(group), amount=amount, fees=fees,
                 fees_unknown=sum(plan.fee is None for plan in group), available=available,
                 after=EXACT.subtract(available, EXACT.add(amount, fees)),
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(sums)
 
 
 def check_sums(plans: Sequence[WithdrawalPlan]) -> None:
@@ -413,7 +413,7 @@ def rows_alike(
     """Rows that are the same payment, or look like it, and what to do."""
     by_ref_id: dict[str, Any] = {}
     by_arguments: dict[str, Any] = {}
-    found = []
+    problems = []
     for label, plan in zip(labels, plans, strict=True):
         wanted = {n: v for n, v in plan.arguments.items() if n not in NOT_ALIKE}
         alike = canonical(wanted)
@@ -423,16 +423,16 @@ def rows_alike(
                 f"the same payment as row {by_ref_id[name]}: give each a ref_id of its own "
                 "and pass allow_duplicate=True, or leave one out"
             )
-            found.append((label, text))
+            problems.append((label, text))
         elif alike in by_arguments and not allow_duplicate:
             text = (
                 f"like row {by_arguments[alike]} under another ref_id ({plan.ref_id!r}): pass "
                 "allow_duplicate=True if both are meant"
             )
-            found.append((label, text))
+            problems.append((label, text))
         by_ref_id.setdefault(name, label)
         by_arguments.setdefault(alike, label)
-    return found
+    return problems
 
 
 def check_table(payments: object) -> None:

@@ -186,7 +186,7 @@ def approve(
     if not isinstance(key, EdSigner):
         raise ActionRefused("approval", "the key is not of Ed25519; nothing was signed")
     mine = key.key.public_key().public_bytes_raw().hex()
-    person = next((one for one in known.values() if one.key == mine), None)
+    person = next((owner for owner in known.values() if owner.key == mine), None)
     if person is None or person.role != "approver":
         raise ActionRefused(
             "approval", "the key is not of an approver of this store; nothing was signed: 'fundlab "

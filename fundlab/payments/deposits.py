@@ -116,11 +116,11 @@ class DepositSheet(Shown):
     client: Client
 
     def card(self) -> Card:
-        found = self.instructions
-        bank = found.fiat_network_instructions
-        rows = [Row("Memo", found.memo_id or "", "strong", "quote it exactly")]
-        if found.fiat_account_owner is not None and found.fiat_account_owner.name:
-            rows.append(Row("Beneficiary", found.fiat_account_owner.name))
+        instructions = self.instructions
+        bank = instructions.fiat_network_instructions
+        rows = [Row("Memo", instructions.memo_id or "", "strong", "quote it exactly")]
+        if instructions.fiat_account_owner is not None and instructions.fiat_account_owner.name:
+            rows.append(Row("Beneficiary", instructions.fiat_account_owner.name))
         wire = bank.wire if bank is not None else None
         if wire is not None:
             routing = wire.routing_details
@@ -134,10 +134,12 @@ class DepositSheet(Shown):
         elif bank is not None:
             cubix = bank.cubix.account_id if bank.cubix is not None else bank.wallet_address
             rows.append(Row("CUBIX account", cubix or "not shown"))
-        rows.append(Row("Credits", f"profile {with_name(str(found.profile_id))}", "faint"))
+        rows.append(Row("Credits", f"profile {with_name(str(instructions.profile_id))}", "faint"))
         warnings: tuple[str, ...] = ()
-        if found.status != "VALID":
-            warnings = (f"These instructions are {found.status}: do not send money to them.",)
+        if instructions.status != "VALID":
+            warnings = (
+                f"These instructions are {instructions.status}: do not send money to them.",
+            )
         note = "money that arrives without the memo cannot be attributed"
         title = "Send the money with this"
         return service_card(self.client, title, rows, warnings=warnings, notes=(note,))
@@ -197,15 +199,15 @@ def wait_for_deposit(
     >>> str(deposit.status)
     'COMPLETED'
     """
-    found: list[Transfer] = []
+    arrived: list[Transfer] = []
     what = f"deposit quoting {instructions.memo_id}"
-    for found in answers(
+    for arrived in answers(
         what, lambda: find_deposits(client, instructions), timeout=timeout, sleep=sleep,
         clock=clock, progress=progress,
     ):  # fmt: skip
-        if found and found[0].status != "PENDING":
-            return found[0]
-    state = "has arrived but is still PENDING" if found else "has not arrived"
+        if arrived and arrived[0].status != "PENDING":
+            return arrived[0]
+    state = "has arrived but is still PENDING" if arrived else "has not arrived"
     raise ActionError(
         f"a {what} {state} after {timeout:g} s; nothing is lost: wait again, or ask the sender "
         "whether the memo was quoted"

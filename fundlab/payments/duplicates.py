@@ -112,14 +112,14 @@ def recent_withdrawals(context: Context, profile_id: str, before: Recent | None 
     ordered = len(times) == len(newest) and times == sorted(times, reverse=True)
     skew_s, now = client.transport.skew_s, client.transport.service_ns(context.now())
     since = min(now, context.now()) - DAY
-    found, full = newest, len(newest) >= _LOOKED_AT
+    transfers, full = newest, len(newest) >= _LOOKED_AT
     if before is not None or (full and not (ordered and times[-1] < since)):
         # all since then; what is known already is left out
         more = client.list_transfers(
             **question, created_at_gte=str(Instant.from_ns(since)), page_size=_LONGEST_PAGE
         )
         anew = {transfer.id: transfer for transfer in more}
-        found = [*anew.values(), *(one for one in newest if one.id not in anew)]
+        transfers = [*anew.values(), *(one for one in newest if one.id not in anew)]
     today: tuple[Transfer, ...] = ()
     daily = settings.daily_withdrawal_limit, settings.approval_daily_from
     if any(limit is not None for limit in daily) and settings.is_production:
@@ -131,7 +131,7 @@ def recent_withdrawals(context: Context, profile_id: str, before: Recent | None 
         )
     within_a_day = tuple(
         t
-        for t in found
+        for t in transfers
         if t.status != "FAILED" and (t.created_at is None or t.created_at.ns >= since)
     )
     trouble: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ def recent_withdrawals(context: Context, profile_id: str, before: Recent | None 
             f"duplicates and limits by one clock: this machine's and the service's are "
             f"{abs(skew_s):,.0f} s apart",
         )  # fmt: skip
-    return Recent(tuple(found), within_a_day, today, since, trouble)
+    return Recent(tuple(transfers), within_a_day, today, since, trouble)
 
 
 def duplicate_candidates(
@@ -157,7 +157,7 @@ def duplicate_candidates(
     now, (name, wanted) = context.now(), asked(arguments)
     aside = ("amount", "total", *NOT_ALIKE)
     rest = canonical({key: value for key, value in arguments.items() if key not in aside})
-    found = []
+    candidates = []
     for entry in book.alike(WITHDRAWAL, arguments, now - DAY):
         theirs = entry.arguments
         if not entry.is_live or entry.ref_id.casefold() == arguments["ref_id"].casefold():
@@ -187,17 +187,17 @@ def duplicate_candidates(
                 "fl.resume() settles it"
             )
         if is_alike:
-            found.append(Candidate(entry.state, entry.resource_id, shown, text))
-    found.sort(key=lambda candidate: candidate.how_much is not None)
-    listed = {candidate.transfer_id for candidate in found}
+            candidates.append(Candidate(entry.state, entry.resource_id, shown, text))
+    candidates.sort(key=lambda candidate: candidate.how_much is not None)
+    listed = {candidate.transfer_id for candidate in candidates}
     for transfer in [] if recent is None else recent.alike(arguments):
         if transfer.id not in listed:
             made_at = transfer.created_at
             at = "at a time not shown" if made_at is None else shown_time(made_at.ns, now)
             text = f"was submitted {at} already ({transfer.status}, transfer {transfer.id}, "
             text += f"ref_id {transfer.ref_id!r})"
-            found.append(Candidate("done", transfer.id, None, text))
-    return found
+            candidates.append(Candidate("done", transfer.id, None, text))
+    return candidates
 
 
 def refuse_duplicates(arguments: Mapping[str, Any], candidates: Sequence[Candidate]) -> None:

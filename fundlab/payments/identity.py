@@ -83,8 +83,8 @@ class Entry:
     @property
     def arguments(self) -> dict[str, Any]:
         """The keywords that send it again; a copy."""
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+        given: dict[str, Any] = json.loads(self.body)
+        return given
 
     @property
     def is_derived(self) -> bool:

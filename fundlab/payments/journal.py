@@ -165,8 +165,8 @@ class Journal:
 
     def find(self, ref_id: str) -> Entry | None:
         """The entry of this name, in whatever case it is given: to the service it may be one."""
-        found = self._entries("WHERE i.name = ?", ref_id.casefold())
-        return found[0] if found else None
+        entries = self._entries("WHERE i.name = ?", ref_id.casefold())
+        return entries[0] if entries else None
 
     def entries(self) -> list[Entry]:
         """Every entry, in the order they were confirmed.
@@ -174,9 +174,9 @@ class Journal:
         Raises ``StoreDamaged`` also where an index would hide one.
         """
         with self.opened() as (book, database):
-            (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
-            if found != "ok":
-                raise self._damaged(f"the file ({found})")
+            (verdict,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+            if verdict != "ok":
+                raise self._damaged(f"the file ({verdict})")
             return book._entries("ORDER BY i.number")
 
     def sent_since(self, operation: str, since: int) -> list[Entry]:
@@ -202,21 +202,21 @@ class Journal:
         """The ``ref_id`` of another entry than ``entry`` that the resource was made for."""
         if entry.operation == UPDATE:
             return None
-        found = self._select(
+        rows = self._select(
             "SELECT i.ref_id FROM events e JOIN intents i ON i.number = e.intent "
             "WHERE e.resource_id = ? AND i.number != ? AND i.operation = ?",
             resource_id, entry.number, entry.operation,
         )  # fmt: skip
-        return str(found[0][0]) if found else None
+        return str(rows[0][0]) if rows else None
 
     def knows(self, transfer: Transfer) -> bool:
         """Whether it was made by an entry of this journal."""
-        found = self._select(
+        rows = self._select(
             "SELECT 1 FROM events WHERE resource_id = ? UNION ALL "
             "SELECT 1 FROM intents WHERE name = ?",
             transfer.id, (transfer.ref_id or "").casefold(),
         )  # fmt: skip
-        return bool(found)
+        return bool(rows)
 
     # ------------------------------------------------------------------------------ writing
 
@@ -240,7 +240,7 @@ class Journal:
         was sent, by default now. Refuses as ``Entry.check_asks``.
         """
         with self.opened(write=True) as (book, _):
-            found = book.find(ref_id)
+            known = book.find(ref_id)
             if (restored := book.restored_from()) is not None:
                 raise ActionRefused(
                     "restored_journal",
@@ -248,14 +248,14 @@ class Journal:
                     "what was paid since is not in it; nothing was sent: run fl.resume() first, "
                     "which asks the service about everything since",
                 )
-            if found is not None:
-                found.check_asks(operation, arguments, self._clock())
-                if found.state == "done":
-                    return found
+            if known is not None:
+                known.check_asks(operation, arguments, self._clock())
+                if known.state == "done":
+                    return known
             if allow is not None:
                 allow(book)
             sent_at = self._clock() if at is None else at
-            number = found.number if found is not None else book._add(
+            number = known.number if known is not None else book._add(
                 "intents", ref_id, ref_id.casefold(), operation, sent_at,
                 keyed(book.id, operation, arguments),
                 keyed(book.id, operation, arguments, NOT_ALIKE), body, json.dumps(dict(facts)),
@@ -320,8 +320,8 @@ class Journal:
     def restored_from(self) -> str | None:
         """The time (RFC 3339) of the backup that it was restored from, while nobody has asked the
         service about what came after it."""
-        found = self._select("SELECT value FROM about WHERE name = 'restored'")
-        return str(found[0][0]) if found else None
+        rows = self._select("SELECT value FROM about WHERE name = 'restored'")
+        return str(rows[0][0]) if rows else None
 
     def mark_restored(self, at: str | None) -> None:
         """Note that it was restored from a backup made ``at`` (RFC 3339), or, with ``None``, that
@@ -403,10 +403,10 @@ class Journal:
     def _there(self) -> tuple[int, int]:
         """Which file has the name now."""
         try:
-            found = self.path.stat()
+            stat = self.path.stat()
         except FileNotFoundError:
             return 0, 0
-        return found.st_dev, found.st_ino
+        return stat.st_dev, stat.st_ino
 
     def _check(self, database: sqlite3.Connection, counted: bool) -> dict[str, str]:
         """Is it intact, complete, the one that it was, and of the service it was opened for? What
@@ -443,10 +443,10 @@ class Journal:
                 raise self._damaged(f"{there} of {given} rows are there: it")
         if self._owner is not None:
             check_owner(path, about, self._owner)
-            found = path.stat()
-            if found.st_mode & 0o077 and found.st_uid == os.getuid():  # a copy, or restored
+            stat = path.stat()
+            if stat.st_mode & 0o077 and stat.st_uid == os.getuid():  # a copy, or restored
                 with suppress(OSError):  # a disk that cannot be written can still be read from
-                    path.chmod(found.st_mode & 0o700)
+                    path.chmod(stat.st_mode & 0o700)
         return about
 
     def _replaced(self) -> StoreDamaged:
@@ -474,17 +474,17 @@ class Journal:
             "FROM intents i JOIN events e ON e.number = (SELECT number FROM events "
             "WHERE intent = i.number ORDER BY state = 'done' DESC, number DESC LIMIT 1) "
         )
-        found = []
+        entries = []
         for row in self._select(query + where, *values):
             confirmed = self._checked("intents", row[: len(intent) + 1])
             noted = self._checked("events", row[len(intent) + 1 : -1])
             del confirmed["name"], confirmed["likeness"], noted["intent"], noted["number"]
             confirmed["facts"] = json.loads(confirmed["facts"])
             noted_at = noted.pop("at")
-            found.append(
+            entries.append(
                 Entry(**confirmed, **noted, origin=self.id, noted_at=noted_at, sent_at=row[-1])
             )
-        return found
+        return entries
 
     def _rows(self, table: str) -> list[dict[str, Any]]:
         """Every row of ``table``, in the order they were written."""

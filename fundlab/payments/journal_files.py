@@ -63,17 +63,17 @@ def journal(
     """
     files = journal_files(journal_folder() if folder is None else Path(folder))
     books = [Journal(path) for path in files]
-    found = [(entry, book.service["base_url"]) for book in books for entry in book.entries()]
+    entries = [(entry, book.service["base_url"]) for book in books for entry in book.entries()]
     place = store if isinstance(store, TableStore) else TableStore(store or store_folder())
     if store is not None:
-        found = [(entry, service) for entry, service in found if entry.store == place.name]
+        entries = [(entry, service) for entry, service in entries if entry.store == place.name]
     try:
         owner = identity_of(place.service() or {"base_url": "", "client_id": ""})
         own = (book.entries() for book in books if identity_of(book.service) == owner)
         against = reconciled(place, [*chain.from_iterable(own)], only_own=False)
     except StoreError:  # the journal is shown without a store that cannot be read, too
-        against = reconcile([entry for entry, _ in found], None, complete_until=0)
-    return journal_frame(found, against.by_ref_id())
+        against = reconcile([entry for entry, _ in entries], None, complete_until=0)
+    return journal_frame(entries, against.by_ref_id())
 
 
 def journal_entries(store: TableStore) -> list[Entry]:
@@ -178,14 +178,14 @@ def damaged_journals(store: TableStore) -> Iterator[tuple[Path, str]]:
         try:
             book = Journal(path)
             with book.opened(counted=False) as (_, database):
-                (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+                (verdict,) = database.execute("PRAGMA integrity_check(1)").fetchone()
                 loose = database.execute("PRAGMA foreign_key_check").fetchone()
                 bare = database.execute(
                     "SELECT MIN(number) FROM intents "
                     "WHERE number NOT IN (SELECT intent FROM events)"
                 ).fetchone()
-            if found != "ok":
-                yield path, str(found)
+            if verdict != "ok":
+                yield path, str(verdict)
             elif loose is not None:
                 yield path, f"row {loose[1]} of {loose[0]} belongs to no intent"
             elif bare[0] is not None:

@@ -153,8 +153,8 @@ class Plan(Shown, Generic[R]):
     @property
     def arguments(self) -> dict[str, Any]:
         """The body, and the id in the path of an update; a copy."""
-        found: dict[str, Any] = json.loads(self.body.reveal())
-        return found
+        given: dict[str, Any] = json.loads(self.body.reveal())
+        return given
 
     @property
     def code(self) -> str:
@@ -560,15 +560,15 @@ def look_up(
         if (row.ref_id or ref_id).casefold() == ref_id.casefold()
     ]  # fmt: skip
     rows.sort(key=lambda row: row.ref_id is None)  # those that show none may be anybody's
-    found = Seen()
+    seen = Seen()
     for row in rows[:_FEW]:
         resource = getattr(client, _SHOWN_BY[operation])(row.id)
         identity = is_this_payment(asked, resource.to_json(), operation, ours=ours)
         if row.ref_id is None and resource.ref_id is None and identity.answer == "no":
             continue
-        if found.identity is None or identity.answer == "yes":
-            found = Seen(resource, identity)
-    return found
+        if seen.identity is None or identity.answer == "yes":
+            seen = Seen(resource, identity)
+    return seen
 
 
 def check_seen(operation: str, ref_id: str, seen: Seen, *, may_be_sent: bool = False) -> None:

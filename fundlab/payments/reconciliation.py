@@ -79,9 +79,9 @@ class Reconciliation:
     def by_ref_id(self) -> dict[str, str]:
         """What is wrong with each payment, in words, by its ``ref_id``; what was accepted, too."""
         lines: dict[str, list[str]] = defaultdict(list)
-        for one in (*self.differences, *self.accepted):
-            if one.ref_id is not None:
-                lines[one.ref_id].append(str(one))
+        for difference in (*self.differences, *self.accepted):
+            if difference.ref_id is not None:
+                lines[difference.ref_id].append(str(difference))
         return {ref_id: "; ".join(words) for ref_id, words in lines.items()}
 
     @property
@@ -97,16 +97,16 @@ class Reconciliation:
 
     def to_json(self) -> dict[str, list[dict[str, str | None]]]:
         return {
-            "payment_differences": [asdict(one) for one in self.differences],
-            "accepted_differences": [asdict(one) for one in self.accepted],
-            "other_debits": [asdict(one) for one in self.others],
+            "payment_differences": [asdict(difference) for difference in self.differences],
+            "accepted_differences": [asdict(difference) for difference in self.accepted],
+            "other_debits": [asdict(difference) for difference in self.others],
         }
 
     def __str__(self) -> str:
-        lines = [one.text for one in self.differences]
+        lines = [difference.text for difference in self.differences]
         if self.accepted:
             lines.append(f"{number_of(len(self.accepted), 'payment difference')} accepted")
-        lines += [one.text for one in self.others[:_SHOWN]]
+        lines += [difference.text for difference in self.others[:_SHOWN]]
         if len(self.others) > _SHOWN:
             lines.append(f"and {number_of(len(self.others) - _SHOWN, 'more debit')} like that")
         return "\n".join(lines)
@@ -282,8 +282,8 @@ def _without_accepted(found: Reconciliation, store: TableStore) -> Reconciliatio
     ]
     return replace(
         found,
-        differences=tuple(one for one in differences if one.accepted is None),
-        accepted=tuple(one for one in differences if one.accepted is not None),
+        differences=tuple(difference for difference in differences if difference.accepted is None),
+        accepted=tuple(difference for difference in differences if difference.accepted is not None),
     )
 
 

@@ -132,8 +132,8 @@ class WithdrawalPlan(Plan[Transfer]):
         recent = recent_withdrawals(self.context, self.profile_id, self.recent)
         if not self.allow_duplicate:
             arguments = self.arguments
-            found = duplicate_candidates(self.context, arguments, self.context.journal, recent)
-            refuse_duplicates(arguments, found)
+            candidates = duplicate_candidates(self.context, arguments, self.context.journal, recent)
+            refuse_duplicates(arguments, candidates)
         self.note_unchecked(recent)
         return recent
 
@@ -312,8 +312,8 @@ def observe(
     if ("account", account_id) not in answers:
         answers["account", account_id] = bank_account(client.get_fiat_account(account_id))
     if ("available", profile_id, asset) not in answers:
-        found = client.get_profile_balance(profile_id=profile_id, asset=asset)
-        answers["available", profile_id, asset] = Decimal(found.available)
+        balance = client.get_profile_balance(profile_id=profile_id, asset=asset)
+        answers["available", profile_id, asset] = Decimal(balance.available)
     if ("recent", profile_id) not in answers:
         answers["recent", profile_id] = recent_withdrawals(context, profile_id, before)
     account: BankAccount = answers["account", account_id]
@@ -598,9 +598,9 @@ def with_approvals(
     if approved is None or not plans:
         return [*plans]
     context = plans[0].context
-    found = approvals_of(read_request(Path(approved)), plans, context.store, context.now())
+    approvals = approvals_of(read_request(Path(approved)), plans, context.store, context.now())
     return [
-        replace(plan, approved=found, facts=MappingProxyType({**plan.facts, **found.facts}))
+        replace(plan, approved=approvals, facts=MappingProxyType({**plan.facts, **approvals.facts}))
         for plan in plans
     ]
 
@@ -667,7 +667,7 @@ def describe(
         weight: Literal["plain", "strong"] = "strong" if label in ("Amount", "Total") else "plain"
         rows.append(Row(label, text, weight, beside, money=True))
 
-    found = [
+    warned = [
         f"{candidate.how_much or 'The same amount'} to this account {candidate.text}."
         for candidate in candidates[:MOST_SHOWN]
     ]
@@ -682,17 +682,17 @@ def describe(
             for t in others[:MOST_SHOWN]
         )
         more = f" and {len(others) - MOST_SHOWN} more" if len(others) > MOST_SHOWN else ""
-        found.append(f"Also to this account in the last 24 hours: {shown}{more}.")
+        warned.append(f"Also to this account in the last 24 hours: {shown}{more}.")
     if plan.total is None and usual and EXACT.add(plan.amount, usual[-1]) > plan.available:
-        found.append(f"A fee of {usual[-1]} would not be covered: the service may refuse.")
+        warned.append(f"A fee of {usual[-1]} would not be covered: the service may refuse.")
     for end, of in (("identity", account.identity_id), ("account", account.account_id)):
         given = arguments.get(f"{end}_id")
         if of and not given:
-            found.append(
+            warned.append(
                 f"The account is an end user's ({end} {of}), but the plan names no {end}_id."
             )
         elif given and not of:
-            found.append(
+            warned.append(
                 f"The plan names {end}_id {given}, but the account does not say it is theirs."
             )
-    return (*rows, *given_rows(arguments)), tuple(found)
+    return (*rows, *given_rows(arguments)), tuple(warned)
