@@ -318,12 +318,12 @@ def _confidence(given: str | Decimal) -> Decimal:
 
 def _decimal(name: str, given: object) -> Decimal:
     try:
-        found = Decimal("NaN" if isinstance(given, float) else given)  # type: ignore[arg-type]
+        number = Decimal("NaN" if isinstance(given, float) else given)  # type: ignore[arg-type]
     except (ArithmeticError, TypeError, ValueError):
-        found = Decimal("NaN")
-    if not found.is_finite() or found < 0:
+        number = Decimal("NaN")
+    if not number.is_finite() or number < 0:
         raise AnalysisError(f"{name}={shorten(given)} is not an exact amount of 0 or more")
-    return found
+    return number
 
 
 def _refuse(ids: Sequence[object], what: str) -> None:

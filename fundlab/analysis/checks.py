@@ -90,14 +90,14 @@ def invariants(transfers: FrameT, complete: bool | None = None) -> FrameT:
     if complete is None:
         complete = not isinstance(known_of(transfers, "transfers").get("since"), str)
     with Workbench(transfers) as bench:
-        found = violations(
+        broken = violations(
             bench.take(transfers, _WANTED),
             collect=bench.collect,
             beside=bench.constant,
             complete=complete,
             shows_conversions="auto_conversion" in bench.names(),
         )
-        return bench.give(found.sort(*VIOLATION.names, nulls_last=True), VIOLATION)
+        return bench.give(broken.sort(*VIOLATION.names, nulls_last=True), VIOLATION)
 
 
 def anomalies(

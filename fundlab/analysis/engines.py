@@ -175,10 +175,10 @@ class Workbench(ExitStack, Generic[FrameT]):
             for name, accepted in _DUCKDB_SETTINGS.items() if self._connection is None else ():
                 with engine_errors():
                     query = f"SELECT current_setting('{name}')"
-                    ((found,),) = self._frame.query("replaced_setting", query).fetchall()
-                if str(found).upper() not in accepted:
+                    ((setting,),) = self._frame.query("replaced_setting", query).fetchall()
+                if str(setting).upper() not in accepted:
                     raise AnalysisError(
-                        f"the DuckDB connection of transfers has {name}={found!r}, which would "
+                        f"the DuckDB connection of transfers has {name}={setting!r}, which would "
                         f"change figures; RESET {name}, or give transfers as an Arrow table"
                     )
         else:
@@ -421,26 +421,26 @@ def from_memory(frame: object, want: Wanted, numbered: bool) -> pa.Table:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         # As the engine takes it, exactly.
-        found = column.type
+        held = column.type
         if column.null_count == len(column):  # pandas calls an empty column float or object
             taken[name] = pa.nulls(len(column), target)
             continue
-        if not any(test(found) for test in _ARROW_TESTS[kind]):
+        if not any(test(held) for test in _ARROW_TESTS[kind]):
             raise AnalysisError(
-                f"{label} holds {found}; {kind.value} are needed"
+                f"{label} holds {held}; {kind.value} are needed"
                 + ("" if kind is TEXT else ", never rounded or guessed")
             )
-        if kind is MONEY and pa.types.is_decimal(found) and found.precision - found.scale > 20:
+        if kind is MONEY and pa.types.is_decimal(held) and held.precision - held.scale > 20:
             # Arrow's own cast to fewer integer digits may wrap around.
             for value in pc.min_max(column).as_py().values():
                 if value.copy_abs() >= _FIRST_TOO_LARGE:
                     raise AnalysisError(
-                        f"{label} ({found}) does not fit: {value} has more than 20 integer digits"
+                        f"{label} ({held}) does not fit: {value} has more than 20 integer digits"
                     )
         try:
             taken[name] = (column.cast(TIME_TYPE) if kind is TIME else column).cast(target)
         except pa.ArrowInvalid as error:
-            raise AnalysisError(f"{label} ({found}) does not fit: {error}") from error
+            raise AnalysisError(f"{label} ({held}) does not fit: {error}") from error
     if numbered:
         taken[ROW] = pa.array(np.arange(len(rows), dtype="int64"))
     return pa.table(taken)
@@ -480,26 +480,26 @@ def from_duckdb(
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
     chosen = []
     for name, kind in want.among(relation.columns).items():
-        column, found, target = _quoted(name), types.get(name), _DUCKDB_TYPES[kind]
-        if found is None:
+        column, held, target = _quoted(name), types.get(name), _DUCKDB_TYPES[kind]
+        if held is None:
             taken = f"CAST(NULL AS {target})"
         elif kind is JSON:
-            text = column if found in ("VARCHAR", "JSON") else f"to_json({column})"
+            text = column if held in ("VARCHAR", "JSON") else f"to_json({column})"
             taken = f"CAST({text} AS VARCHAR)"
         else:
             fits = {
-                TEXT: found in ("VARCHAR", "UUID") or found.startswith("ENUM("),
-                MONEY: found in _DUCKDB_INTEGERS or found.startswith("DECIMAL("),
-                TIME: found.startswith("TIMESTAMP"),
+                TEXT: held in ("VARCHAR", "UUID") or held.startswith("ENUM("),
+                MONEY: held in _DUCKDB_INTEGERS or held.startswith("DECIMAL("),
+                TIME: held.startswith("TIMESTAMP"),
             }
-            if found.endswith("]") or not fits[kind]:
+            if held.endswith("]") or not fits[kind]:
                 raise AnalysisError(
-                    f"{want.frame} column {name!r} holds {found}; {kind.value} are needed"
+                    f"{want.frame} column {name!r} holds {held}; {kind.value} are needed"
                 )
             taken = f"epoch_ns({column})" if kind is TIME else f"CAST({column} AS {target})"
-            if kind is MONEY and _has_more_decimals(found):  # which DuckDB would round
-                longer = relation.filter(f"{column} <> CAST({taken} AS {found})").project(column)
-                _refuse_longer(longer.limit(1).fetchall(), want.frame, name, found)
+            if kind is MONEY and _has_more_decimals(held):  # which DuckDB would round
+                longer = relation.filter(f"{column} <> CAST({taken} AS {held})").project(column)
+                _refuse_longer(longer.limit(1).fetchall(), want.frame, name, held)
         chosen.append(f"{taken} AS {column}")
     if keep:
         chosen += [f"{_quoted(name)} AS {_quoted(_KEPT + name)}" for name in relation.columns]
@@ -555,28 +555,28 @@ def from_spark(frame: DataFrame, want: Wanted, keep: bool) -> DataFrame:
     types = dict(frame.dtypes)
     chosen: list[Column] = []
     for name, kind in want.among(list(frame.columns)).items():
-        found, target = types.get(name), _SPARK_TYPES[kind]
-        column = sql.lit(None).cast(target) if found is None else sql.col(f"`{name}`")
-        if found is not None:
+        held, target = types.get(name), _SPARK_TYPES[kind]
+        column = sql.lit(None).cast(target) if held is None else sql.col(f"`{name}`")
+        if held is not None:
             fits = {
-                TEXT: found == "string" or found.startswith(("varchar", "char")),
-                JSON: found == "string" or found.startswith(("struct", "map", "array")),
-                MONEY: found.startswith("decimal")
-                or found in ("bigint", "int", "smallint", "tinyint"),
-                TIME: found in ("timestamp", "bigint"),
+                TEXT: held == "string" or held.startswith(("varchar", "char")),
+                JSON: held == "string" or held.startswith(("struct", "map", "array")),
+                MONEY: held.startswith("decimal")
+                or held in ("bigint", "int", "smallint", "tinyint"),
+                TIME: held in ("timestamp", "bigint"),
             }
             if not fits[kind]:
                 raise AnalysisError(
-                    f"{want.frame} column {name!r} holds {found}; {kind.value} are needed"
+                    f"{want.frame} column {name!r} holds {held}; {kind.value} are needed"
                 )
-            if kind is MONEY and _has_more_decimals(found):  # which Spark would round
-                longer = frame.filter(column != column.cast(target).cast(found)).select(column)
-                _refuse_longer(longer.limit(1).collect(), want.frame, name, found)
+            if kind is MONEY and _has_more_decimals(held):  # which Spark would round
+                longer = frame.filter(column != column.cast(target).cast(held)).select(column)
+                _refuse_longer(longer.limit(1).collect(), want.frame, name, held)
             if kind is MONEY:
                 column = column.cast(target)
-            elif kind is TIME and found == "timestamp":
+            elif kind is TIME and held == "timestamp":
                 column = sql.unix_micros(column) * sql.lit(1000)
-            elif kind is JSON and found != "string":
+            elif kind is JSON and held != "string":
                 column = sql.to_json(column)
         chosen.append(column.alias(name))
     amounts = [name for name, kind in want.among(frame.columns).items() if kind is MONEY]

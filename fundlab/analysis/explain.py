@@ -160,8 +160,8 @@ def explain(
         lines = [
             (*(found.profile_id, found.asset), of_units(found.difference), rank, cause.cause,
              cause.transfer_id, of_units(cause.amount), cause.detail)
-            for place, found in enumerate(breaks)
-            for rank, cause in enumerate(find_causes(found, place, evidence), start=1)
+            for at, found in enumerate(breaks)
+            for rank, cause in enumerate(find_causes(found, at, evidence), start=1)
         ]  # fmt: skip
         return bench.give(exact_table(EXPLAINED, lines), EXPLAINED)
 

@@ -162,10 +162,10 @@ def _moves(
     extra = dict.fromkeys(keys, TEXT) | ({value: MONEY} if value else {})
     want = transfer_columns(at, **extra)
     needed = ("id", "total", at, *([value] if value else []))
-    found = completed(bench, rows, want, *needed).with_columns(asset=moved_asset())
+    moved = completed(bench, rows, want, *needed).with_columns(asset=moved_asset())
     if span is not None:
-        found = found.filter(nw.col(at) >= span[0], nw.col(at) < span[1])
-    return found.with_columns(
+        moved = moved.filter(nw.col(at) >= span[0], nw.col(at) < span[1])
+    return moved.with_columns(
         *(nw.coalesce(nw.col(name), nw.lit("")) for name in keys),
         quantity=change(),
         moved=change(value or "total"),
@@ -214,11 +214,11 @@ def _extremes(
         up=one.over(*keys, order_by=["moved", "id"]), down=one.over(*keys, order_by=["less", "id"])
     )
     ends = ranked.filter((nw.col("up") <= MOST) | (nw.col("down") <= MOST))
-    found: dict[Segment, list[tuple[str, int, int]]] = defaultdict(list)
+    extremes: dict[Segment, list[tuple[str, int, int]]] = defaultdict(list)
     for row in bench.collect(ends.select(*keys, "id", "moved", "quantity")).to_pylist():
         amounts = in_units(row["moved"]), in_units(row["quantity"])
-        found[tuple(row[name] for name in keys)].append((row["id"], *amounts))
-    return found
+        extremes[tuple(row[name] for name in keys)].append((row["id"], *amounts))
+    return extremes
 
 
 def _makers(

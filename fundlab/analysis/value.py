@@ -110,10 +110,10 @@ def of(
     balance_value           1787500
     Name: 0, dtype: object
     """
-    found, unpriced = valued(frame, currency, prices, max_age, amounts, at)
+    valued_rows, unpriced = valued(frame, currency, prices, max_age, amounts, at)
     if unpriced:
         warnings.warn(unpriced, UnpricedWarning, stacklevel=2)
-    return found
+    return valued_rows
 
 
 def valued(
@@ -253,12 +253,12 @@ def _unpriced(
 ) -> str:
     """What has no price, and how old the newest is that was too old; empty where all have one."""
     rows = pa.table({"asset": assets, "age": age}).filter(price.is_null())
-    found = rows.group_by("asset").aggregate([("age", "min")]).sort_by("asset")
+    ages = rows.group_by("asset").aggregate([("age", "min")]).sort_by("asset")
     if not len(rows):
         return ""
     said = [
         f"{asset} ({'none found' if age is None else f'the newest is {length_text(age)} old'})"
-        for asset, age in zip(*(found.column(n).to_pylist() for n in found.column_names),
+        for asset, age in zip(*(ages.column(n).to_pylist() for n in ages.column_names),
                               strict=True)
     ]  # fmt: skip
     return (
