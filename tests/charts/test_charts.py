@@ -15,7 +15,6 @@ from matplotlib.dates import num2date
 from matplotlib.figure import Figure
 
 from fundlab import charts
-from fundlab.base.errors import AnalysisError
 from fundlab.settings.labels import labels
 
 D = Decimal
@@ -97,13 +96,6 @@ def test_fees_are_stacked_by_type() -> None:
 
 
 @pytest.mark.parametrize(("draw", "frame"), ALL)
-def test_nothing_to_draw_says_so(draw: Any, frame: pd.DataFrame) -> None:
-    figure = draw(frame.head(0))
-    assert words(figure)[0].startswith("No ")
-    assert "<svg" in charts.to_svg(figure)
-
-
-@pytest.mark.parametrize(("draw", "frame"), ALL)
 def test_one_asset_keeps_the_colours_of_the_whole(draw: Any, frame: pd.DataFrame) -> None:
     whole, one = draw(frame), draw(frame, asset="USD", legend=False)
     assert len(one.axes) == 1
@@ -117,17 +109,6 @@ def test_one_asset_keeps_the_colours_of_the_whole(draw: Any, frame: pd.DataFrame
         ]
 
     assert colours(one.axes[0]) == colours(whole.axes[-1])
-
-
-@pytest.mark.parametrize(("draw", "frame"), ALL)
-def test_the_same_frame_gives_the_same_bytes_and_no_setting_changes(
-    draw: Any, frame: pd.DataFrame
-) -> None:
-    before = dict(mpl.rcParams)
-    first = charts.to_svg(draw(frame))
-    assert charts.to_svg(draw(frame)) == first
-    assert dict(mpl.rcParams) == before
-    assert "<dc:date>" not in first
 
 
 OF_A_NOTEBOOK: list[dict[str, Any]] = [
@@ -258,11 +239,6 @@ def test_humanise() -> None:
         "CBIT withdrawal",
         "Fresh_type",
     ]
-
-
-def test_a_frame_of_another_kind_is_refused() -> None:
-    with pytest.raises(AnalysisError, match="no column 'date'; needed are profile_id, asset"):
-        charts.balance_course(DAILY.drop(columns="date"))
 
 
 @pytest.mark.parametrize(("draw", "frame"), ALL)

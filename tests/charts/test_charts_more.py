@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import matplotlib as mpl
 import pandas as pd
 import pytest
+import test_charts
 from matplotlib.figure import Figure
 from matplotlib.path import Path
+from test_charts import words
 
 from fundlab import charts
 from fundlab.base.errors import AnalysisError
@@ -72,10 +75,7 @@ ALL: list[tuple[Any, pd.DataFrame]] = [
     (charts.settlement_times, SETTLED),
     (charts.transfer_hours, HOURS),
 ]
-
-
-def words(figure: Figure) -> list[str]:
-    return [text.get_text() for axes in figure.axes for text in axes.texts]
+EVERY = [*test_charts.ALL, *ALL]
 
 
 def test_a_waterfall_steps_from_opening_to_closing() -> None:
@@ -207,13 +207,16 @@ def test_assertions_stand_where_they_were_observed() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("draw", "frame"), ALL)
+@pytest.mark.parametrize(("draw", "frame"), EVERY)
 @pytest.mark.parametrize("theme", [charts.LIGHT, charts.DARK])
 def test_few_and_none_are_drawn_the_same_each_time(
     draw: Any, frame: pd.DataFrame, theme: Any
 ) -> None:
+    before = dict(mpl.rcParams)
     first = charts.to_svg(draw(frame, theme))
     assert charts.to_svg(draw(frame, theme)) == first
+    assert dict(mpl.rcParams) == before
+    assert "<dc:date>" not in first
     assert draw(frame).get_label()
     (text,) = words(draw(frame.head(0), theme))
     assert text.startswith(("No ", "Nothing "))
@@ -232,7 +235,7 @@ def test_names_from_outside_are_drawn_as_they_are() -> None:
         assert "$\\frac{&lt;b&gt;&amp;x _▯▯" in charts.to_svg(figure)
 
 
-@pytest.mark.parametrize(("draw", "frame"), ALL)
+@pytest.mark.parametrize(("draw", "frame"), EVERY)
 def test_a_frame_of_another_kind_is_refused(draw: Any, frame: pd.DataFrame) -> None:
     with pytest.raises(AnalysisError, match="the frame has no column"):
         draw(frame.rename(columns=lambda name: f"{name}_"))
@@ -302,10 +305,10 @@ def test_a_page_can_say_what_is_under_the_mouse(draw: Any, frame: pd.DataFrame) 
     picture: Any = draw(frame, PAGE_COLOURS)
     found = [path for panel in picture.panels for path in panel.hover_paths()]
     assert found
-    for path, words in found:
+    for path, said in found:
         assert path.startswith("M")
         assert all(-1 <= float(at) <= max(picture.size) + 1 for at in re.findall(r"-?[\d.]+", path))
-        assert words.split("\n")[0]
+        assert said.split("\n")[0]
 
 
 def test_the_letters_of_the_diagram_are_as_large_as_those_of_a_panel() -> None:

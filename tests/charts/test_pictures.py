@@ -19,7 +19,6 @@ from fundlab.charts.picture import date_ticks, ticks
 from fundlab.charts.theme import LIGHT, PageTheme
 from tests.charts import test_charts, test_charts_more
 
-ALL: list[tuple[Any, pd.DataFrame]] = [*test_charts.ALL, *test_charts_more.ALL]
 PAGE = PageTheme(**vars(LIGHT))
 Place = tuple[str, float, float]
 
@@ -56,7 +55,7 @@ def near(one: list[Place], other: list[Place]) -> bool:
     )
 
 
-@pytest.mark.parametrize(("draw", "frame"), ALL)
+@pytest.mark.parametrize(("draw", "frame"), test_charts_more.EVERY)
 def test_a_picture_has_the_size_words_and_shapes_of_the_figure(
     draw: Any, frame: pd.DataFrame
 ) -> None:
