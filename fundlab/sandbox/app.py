@@ -31,7 +31,6 @@ from fundlab.models.requests import leniently
 from fundlab.sandbox.clock import nanos_text
 from fundlab.sandbox.endpoints import ENDPOINTS
 from fundlab.sandbox.faults import LIST_FAULTS, NO_CONTENT, TOKEN, Fault
-from fundlab.sandbox.lifecycle import Service
 from fundlab.sandbox.listing import SAME_POSITION
 from fundlab.sandbox.log import Logged
 from fundlab.sandbox.openapi import OAUTH2, TITLE, TOKEN_DESCRIBED, TOKEN_PATH, described, document
@@ -44,6 +43,7 @@ from fundlab.sandbox.reading import (
 )
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, TokenRefusal, invalid, phrase
 from fundlab.sandbox.replay import Replay
+from fundlab.sandbox.startup import Service
 
 MAX_FORM_FIELDS: Final = 20
 PAGE_END: Final = b'],"next_page_cursor":'

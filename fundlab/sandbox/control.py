@@ -29,7 +29,16 @@ from fundlab.sandbox.behaviour import behaviour_of
 from fundlab.sandbox.clock import nanos_text
 from fundlab.sandbox.faults import ANY, FaultKind
 from fundlab.sandbox.ledger import available, trading, units, units_text
-from fundlab.sandbox.lifecycle import (
+from fundlab.sandbox.movements import (
+    Arrival,
+    change_transfer,
+    finish_withdrawal,
+    read_transfer,
+    receive,
+)
+from fundlab.sandbox.refusals import invalid, not_found
+from fundlab.sandbox.scheduled_work import finish_deposit, settle
+from fundlab.sandbox.startup import (
     Checkpoint,
     Options,
     Service,
@@ -40,15 +49,6 @@ from fundlab.sandbox.lifecycle import (
     start_over,
     take_over,
 )
-from fundlab.sandbox.movements import (
-    Arrival,
-    change_transfer,
-    finish_withdrawal,
-    read_transfer,
-    receive,
-)
-from fundlab.sandbox.refusals import invalid, not_found
-from fundlab.sandbox.scheduled_work import finish_deposit, settle
 from fundlab.sandbox.world import (
     ASSETS,
     IDENTITY_STATUSES,

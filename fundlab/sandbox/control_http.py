@@ -22,9 +22,9 @@ from fundlab.sandbox.app import limited_body, problem_response
 from fundlab.sandbox.behaviour import Behaviour
 from fundlab.sandbox.control import Control, Json
 from fundlab.sandbox.faults import ANY, TOKEN, Fault
-from fundlab.sandbox.lifecycle import Options
 from fundlab.sandbox.reading import read_json_object
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, first_fault, invalid
+from fundlab.sandbox.startup import Options
 from fundlab.settings.settings import is_loopback
 
 KEY_HEADER: Final = "Sandbox-Control-Key"

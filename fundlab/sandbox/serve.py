@@ -36,8 +36,8 @@ from fundlab.sandbox.control_http import CONTROL_PREFIX, add_control
 from fundlab.sandbox.credentials import Wanted, read_credentials, wanted
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
-from fundlab.sandbox.lifecycle import Options, check_whole, made_with, open_service, scope_names
 from fundlab.sandbox.replay import Replay, read_recording
+from fundlab.sandbox.startup import Options, check_whole, made_with, open_service, scope_names
 from fundlab.settings.secret import Secret
 from fundlab.settings.settings import ENVIRONMENT_PREFIX, SettingKeywords, is_loopback
 

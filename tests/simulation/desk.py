@@ -30,8 +30,8 @@ from fundlab.sandbox.bank_book import Fault
 from fundlab.sandbox.control import Control
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.ledger import available
-from fundlab.sandbox.lifecycle import Options, open_service
 from fundlab.sandbox.movements import Arrival, backdate, move_between_profiles, receive
+from fundlab.sandbox.startup import Options, open_service
 from tests.simulation import disk as disks
 from tests.simulation import oracles
 from tests.simulation.bucket import Bucket
