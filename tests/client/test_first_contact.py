@@ -13,7 +13,7 @@ from scripted import skipping
 
 from fundlab import sandbox
 from fundlab.base import errors
-from fundlab.client.client import Client, connect
+from fundlab.client.client import Client
 from fundlab.client.signing import new_key
 from fundlab.models import SCOPES
 
@@ -76,14 +76,6 @@ def test_a_wrong_setting(
     assert type(caught.value) is error
 
 
-def test_nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "PROFILE"):
-        monkeypatch.delenv(f"FUNDLAB_{name}", raising=False)
-    with pytest.raises(errors.SettingsError) as caught:
-        connect()
-    assert "client_secret (FUNDLAB_CLIENT_SECRET); give them as keywords" in str(caught.value)
-
-
 def test_a_scope_that_is_not_granted() -> None:
     granted = [scope for scope in SCOPES if scope != LACKING]
     with (
@@ -116,15 +108,6 @@ def test_no_network(service: sandbox.Sandbox, monkeypatch: pytest.MonkeyPatch) -
     message = str(caught.value)
     assert "auth.example.com: no connection (Name or service not known)" in message
     assert "nothing was sent; check auth_url, the network and the proxy" in message
-
-
-def test_a_proxy_that_is_not_there(
-    service: sandbox.Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
-    monkeypatch.setenv("no_proxy", "")
-    with pytest.raises(errors.NetworkError, match="the proxy of http_proxy or https_proxy cannot"):
-        first_call(service, trust_env=True, auth_url="https://auth.example.com")
 
 
 def test_a_portal_that_answers_for_everything(
