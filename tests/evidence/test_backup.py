@@ -125,6 +125,8 @@ def test_a_restored_journal_pays_only_after_resume(
         shutil.rmtree(store.path)
         _, said = restored(str(tmp_path / "copy"), store.path)
         assert "it pays nothing before fl.resume() has run" in said[-1]
+        (journal,) = (tmp_path / "journals").iterdir()  # and nothing else beside it
+        assert journal.stat().st_mode & 0o777 == 0o600
         third = fl.plan_withdrawal(client, amount="3.00", **wanted)
         with pytest.raises(ActionRefused, match=r"nothing was sent: run fl\.resume\(\) first"):
             third.submit(confirm=third.code)

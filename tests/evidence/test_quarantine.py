@@ -250,7 +250,8 @@ def test_a_balance_that_cannot_be_read_is_set_aside(
     broken.clear()
     store.sync(service)  # type: ignore[arg-type]
     assert store.set_aside()["state"].tolist() == ["read", "read"]
-    assert fl.reconcile.judge(store).state == "proved"
+    judgement = fl.reconcile.judge(store)
+    assert (judgement.state, "accepted" in judgement.text) == ("proved", False)
 
 
 def test_one_refused_row_blocks_nothing(
