@@ -31,7 +31,7 @@ from fundlab.base.errors import ActionRefused, FundlabError, InvalidRequest
 from fundlab.base.values import Instant
 from fundlab.client.signing import EdSigner
 from fundlab.evidence.table_store import TableStore
-from fundlab.payments import approvals
+from fundlab.payments import approvals, command
 from fundlab.payments.actions import WithdrawalPlan
 from fundlab.payments.command import planned_again
 from fundlab.reports.job import payments_of, read_report
@@ -148,6 +148,38 @@ def test_our_own_approval_is_what_the_format_says(
         planned_again(
             guarded.client, approvals.read_request(other), team.store, guarded.said.append
         )
+    assert plan.submit(confirm=plan.code, approved=request).ref_id == plan.ref_id
+
+
+def test_only_an_approver_who_did_not_ask_signs_and_only_by_the_code(
+    guarded: Bench, team: Team, tmp_path: Path
+) -> None:
+    plan, request, _ = asked(guarded, tmp_path)
+    team.join("Ana")
+    team.keys["Eve"] = Ed25519PrivateKey.generate()
+    shown: list[object] = []
+
+    def approve(name: str, typed: str = plan.code, signer: Any = None) -> Path | None:
+        return command.approve(
+            guarded.client, request, team.store, ask=lambda _: typed, show=shown.append,
+            signer=lambda: signer or EdSigner("", team.keys[name]), say=guarded.said.append,
+        )  # fmt: skip
+
+    assert approve("Bea", "AAAA-AAAA") is None
+    for name, why in (
+        ("Mac", "not of an approver of this store"),
+        ("Eve", "not of an approver of this store"),
+        ("Ana", "Ana asked for it: another person approves"),
+    ):
+        with pytest.raises(ActionRefused, match=why):
+            approve(name)
+    with pytest.raises(ActionRefused, match="the key is not of Ed25519; nothing was signed"):
+        approve("Bea", signer=object())
+    assert not [*tmp_path.glob("*.approved-*")]
+    path = approve("Bea")
+    assert path == next(tmp_path.glob(f"{request.stem}.approved-*"))
+    assert "Ana asks, at 20" in str(shown[0])
+    assert str(shown[0]).endswith("Z: rent")
     assert plan.submit(confirm=plan.code, approved=request).ref_id == plan.ref_id
 
 
