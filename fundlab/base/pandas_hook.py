@@ -4,9 +4,9 @@ pandas takes half a second to import, and neither ``fundlab --help`` nor a sync 
 So importing fundlab loads `fundlab.decimals` at once where pandas is there already, and otherwise
 as the last step of whoever imports pandas: from then on the type ``decimal`` is known.
 
-Arrow imports pandas with the first array it makes, only to recognise what is pandas' own. It takes
-a refusal for an answer until it is asked for a frame, so that once pandas is there it is asked for
-one at once. (`fundlab.base.arrow` has what else would import it.)
+Arrow imports pandas with the first array it makes, and with each value of Python's whose type it is
+to find, only to recognise what is pandas' own: :func:`without_pandas` refuses it. It takes that for
+an answer until it is asked for a frame, so that once pandas is there it is asked for one at once.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from __future__ import annotations
 import importlib.util
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 
 def arrive(load_column: Callable[[], object]) -> None:
@@ -26,12 +27,9 @@ def arrive(load_column: Callable[[], object]) -> None:
 
     def with_arrow() -> None:
         if "pandas" not in sys.modules:
-            arrow, refusal = sys.modules["pyarrow"], _Refusal("pandas")
-            sys.meta_path.insert(0, refusal)
-            try:
+            arrow = sys.modules["pyarrow"]
+            with without_pandas():
                 arrow.array([], arrow.null())
-            finally:
-                sys.meta_path.remove(refusal)
             refused.append(arrow)
 
     def with_pandas() -> None:
@@ -39,6 +37,7 @@ def arrive(load_column: Callable[[], object]) -> None:
             arrow.table({}).to_pandas()
         load_column()
 
+    sys.meta_path.insert(0, _REFUSAL)
     when_imported("pyarrow", with_arrow)
     when_imported("pandas", with_pandas)
 
@@ -51,15 +50,32 @@ def when_imported(name: str, follow: Callable[[], object]) -> None:
         sys.meta_path.insert(0, Companion(name, follow))
 
 
-class _Refusal:
-    """Says to this thread that a module is not there."""
+@contextmanager
+def without_pandas() -> Iterator[None]:
+    """Pandas, where it is not there yet, is not imported by this thread meanwhile."""
+    threads, this = _REFUSAL.threads, threading.get_ident()
+    inner = this in threads
+    threads.add(this)
+    try:
+        yield
+    finally:
+        if not inner:
+            threads.remove(this)
 
-    def __init__(self, name: str) -> None:
-        self._name, self._thread = name, threading.get_ident()
+
+class _Refusal:
+    """Says to its threads that pandas is not there. It stays among the finders: who takes one out
+    makes another thread skip the next one."""
+
+    def __init__(self) -> None:
+        self.threads: set[int] = set()
 
     def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname == self._name and threading.get_ident() == self._thread:
+        if fullname == "pandas" and threading.get_ident() in self.threads:
             raise ModuleNotFoundError(f"{fullname} is imported where it is needed", name=fullname)
+
+
+_REFUSAL: Final = _Refusal()
 
 
 class Companion:

@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import printable
 from fundlab.base.exact import EXACT
+from fundlab.base.pandas_hook import without_pandas
 from fundlab.base.progress import progress_bar
 from fundlab.base.values import Instant, overflow, plain_text
 from fundlab.store.parts import FROM, ROW_GROUP_ROWS, TO
@@ -210,6 +211,7 @@ class Accounts:
         return count - sum(bool(account.observations) for account in self.every)
 
 
+@without_pandas()
 def read_accounts(transfers: Snapshot, balances: Snapshot) -> Accounts:
     """One pass over the transfers and one over the balances, both of one manifest."""
     looks = [entry.seq for entry in balances.publications]
@@ -346,7 +348,7 @@ class Moves:
         """For each profile and asset what had moved it by each publication of ``looks`` until
         which something did, and by the last one; the publication in which it was learned of; how
         many current transfers count for it; and the number of all current ones."""
-        steps, count, ends = [], 0, np.unique([*looks, self.transfers.limit])
+        steps, count, ends = [], 0, np.array(sorted({*looks, self.transfers.limit}))
         learned: dict[Pair, int] = {}
         standing: Counter[Pair] = Counter()
         for rows in self._shown():

@@ -15,7 +15,7 @@ import pyarrow as pa
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import listed, number_of
 from fundlab.base.exact import EXACT
-from fundlab.base.values import money_text
+from fundlab.base.values import minute_text, money_text
 from fundlab.evidence.observations import Account, Accounts, asserted_balances, exact_table
 from fundlab.tables.frames import to_frame
 from fundlab.tables.schema import INSTANT_TYPE
@@ -132,15 +132,31 @@ class Judgement:
 
 def judge_accounts(accounts: Accounts) -> Judgement:
     """The judgement of a store."""
-    judged = sorted([*accounts.compared, *accounts.unobserved], key=_PAIR)
     late = accounts.begins is not None
-    table = exact_table(_TABLE, [_line(account, late=late) for account in judged])
-    taken = [(a.profile_id, a.asset, a.opening) for a in judged if late and a.observations]
+    table = exact_table(_TABLE, _lines(accounts))
+    taken = [
+        (a.profile_id, a.asset, a.opening) for a in _judged(accounts) if late and a.observations
+    ]
     opening = to_frame(exact_table(_OPENING, taken))
     observations = to_frame(asserted_balances(accounts, opened=True))
     return pronounce(to_frame(table), observations, opening, begins=accounts.begins,
                      transfers=accounts.transfers, accepted=accounts.accepted,
-                     shortfalls=[*accounts.shortfalls, *_shortfalls(judged)])  # fmt: skip
+                     shortfalls=shortfalls_of(accounts))  # fmt: skip
+
+
+def count_breaks(accounts: Accounts) -> int:
+    """``breaks`` of the judgement, without its frames: pandas takes longer than the count."""
+    reported = any(account.observations for account in _judged(accounts))
+    return sum(line[5] not in SOUND for line in _lines(accounts)) if reported else 0
+
+
+def shortfalls_of(accounts: Accounts) -> list[str]:
+    """``shortfalls`` of the judgement."""
+    return [*accounts.shortfalls, *_shortfalls(_judged(accounts))]
+
+
+def _judged(accounts: Accounts) -> list[Account]:
+    return sorted([*accounts.compared, *accounts.unobserved], key=_PAIR)
 
 
 def pronounce(
@@ -214,6 +230,10 @@ def pronounce(
                      observations, tuple(shortfalls))  # fmt: skip
 
 
+def _lines(accounts: Accounts) -> list[tuple[Any, ...]]:
+    return [_line(one, late=accounts.begins is not None) for one in _judged(accounts)]
+
+
 def _line(account: Account, *, late: bool) -> tuple[Any, ...]:
     last = account.observations[-1] if account.observations else None
     off, moved = account.difference, account.due if last is None else last.moved
@@ -248,13 +268,13 @@ def _shortfalls(judged: Sequence[Account]) -> list[str]:
         verb, earliest = _verb(stale, "is", "are"), min(one.proved_until or 0 for one in stale)
         lines.append(
             f"{number_of(len(stale), 'balance')} {verb} proved only until "
-            f"{_moment(earliest)}: 'fundlab sync balances' fetches the proof."
+            f"{minute_text(earliest)}: 'fundlab sync balances' fetches the proof."
         )
     if lost:
         verb, latest = _verb(lost, "is", "are"), min(one.proved_until or 0 for one in lost)
         lines.append(
             f"{number_of(len(lost), 'balance')} {verb} no longer reported by the service, and "
-            f"proved only until {_moment(latest)}: {_listed(lost)}. Ask its operator why; if a "
+            f"proved only until {minute_text(latest)}: {_listed(lost)}. Ask its operator why; if a "
             "profile is yours no more, 'fundlab accept-refused --of ID' records that."
         )
     if refused:
@@ -279,12 +299,6 @@ def _verb(several: Sequence[Account], singular: str, plural: str) -> str:
 
 def _listed(accounts: Sequence[Account]) -> str:
     return listed([f"{one.asset} of {one.profile_id}" for one in accounts])
-
-
-def _moment(ns: int) -> str:
-    import pandas as pd
-
-    return _minute(pd.Timestamp(ns, unit="ns", tz="UTC"))
 
 
 # --------------------------------------------------------------------------------- words

@@ -24,7 +24,7 @@ from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, number_
 from fundlab.base.values import Instant, length_text
 from fundlab.evidence.closes import closes_of
 from fundlab.evidence.vanished_rows import gone_rows
-from fundlab.evidence.verdict import judge_accounts
+from fundlab.evidence.verdict import count_breaks, shortfalls_of
 from fundlab.payments.journal import Journal, identity_of
 from fundlab.payments.journal_files import damaged_journals, journal_entries, journal_files
 from fundlab.payments.reconciliation import reconciled
@@ -200,8 +200,8 @@ def status(
             findings.append(Finding("close", "missed", f"run 'fundlab close {month}': it is over"))
 
     # What is open. A report looks at fewer problems than a verification: it takes none back.
-    judgement, moved = judge_accounts(store.accounts()), 0
-    breaks = judgement.breaks
+    accounts, moved = store.accounts(), 0
+    breaks = count_breaks(accounts)
     if closes:
         from fundlab.analysis.closing import restatements  # pandas and DuckDB take half a second
 
@@ -218,7 +218,7 @@ def status(
             detail = f"{number_of(count, what)}{when}; run 'fundlab verify'"
             findings.append(Finding(f"{what}s", "open", detail))
 
-    findings += [Finding("proof", "open", line.rstrip(".")) for line in judgement.shortfalls]
+    findings += [Finding("proof", "open", line.rstrip(".")) for line in shortfalls_of(accounts)]
     if gone := sum(row.state == "gone" for row in gone_rows(store.records())):
         detail = f"the service lists {number_of(gone, 'row')} no more; see store.gone()"
         findings.append(Finding("gone rows", "open", detail))
