@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from fundlab.base.terminal import answer
+from fundlab.base.values import Instant
 from fundlab.cli.options import (
     Json,
     StorePath,
@@ -21,7 +22,7 @@ from fundlab.cli.options import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pyarrow as pa
 
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
 USUAL_LIMIT: Final = 100
@@ -61,13 +62,9 @@ def profiles(
     From the service, or from --store. A name is a line "ID" = "Treasury" below [names] in
     config.toml.
     """
-    found: dict[str, list[str]] = {}
-    for profile_id, asset in _table("balances", store)[["profile_id", "asset"]].itertuples(
-        index=False
-    ):
-        assets = found.setdefault(str(profile_id), [])
-        if asset not in assets:
-            assets.append(str(asset))
+    found: dict[str, set[str]] = {}
+    for one in _records(_table("balances", store).select(["profile_id", "asset"])):
+        found.setdefault(one["profile_id"], set()).add(one["asset"])
     rows = [{"profile_id": one, "assets": " ".join(sorted(found[one]))} for one in sorted(found)]
     _show("profiles", rows, limit, as_json)
 
@@ -119,27 +116,32 @@ def balances(
     """
     if prices is not None and in_ is None:
         raise typer.BadParameter("give the currency with --in", param_hint="--prices")
+    import pyarrow as pa
+
+    every = _table("balances", store)  # oldest first
+    pairs = zip(*(every.column(name).to_pylist() for name in ("profile_id", "asset")), strict=True)
+    last = {pair: place for place, pair in enumerate(pairs) if of in (None, pair[0])}
     names = ["profile_id", "asset", "available", "trading", "observed_at"]
-    found = _table("balances", store)[names].sort_values("observed_at", kind="stable")
-    found = found.drop_duplicates(["profile_id", "asset"], keep="last")
-    found = found[found["profile_id"] == of] if of is not None else found
-    found = found.sort_values(["profile_id", "asset"], ignore_index=True)
-    totals: dict[str, Any] = {}
+    places = pa.array([last[pair] for pair in sorted(last)], pa.int64())
+    found, totals = every.select(names).take(places), dict[str, Any]()
     if in_ is not None:
         found, totals = _valued(found, in_.upper(), prices, max_age, store)
     _show("balances", _records(found), limit, as_json, totals)
 
 
 def _valued(
-    balances: pd.DataFrame, currency: str, prices: str | None, max_age: str, store: str | None
-) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """``balances`` with ``value``, and ``price`` with its source and age; and their sum."""
+    rows: pa.Table, currency: str, prices: str | None, max_age: str, store: str | None
+) -> tuple[pa.Table, dict[str, Any]]:
+    """The balances with ``value``, and ``price`` with its source and age; and their sum."""
     import pandas as pd
+    import pyarrow as pa
 
     from fundlab.analysis import value
     from fundlab.client.client import connect
     from fundlab.sync import loaders
+    from fundlab.tables import to_frame
 
+    balances = to_frame(rows)
     oldest = balances["observed_at"].min() - pd.Timedelta(value.checked_age(max_age))
     if store is not None:
         said: Any = existing_store(store)
@@ -156,7 +158,7 @@ def _valued(
     totals = {"currency": currency, "value": priced.sum() if len(priced) else None,
               "priced": len(priced), "balances": len(valued), "proved": False,
               "unpriced": unpriced}  # fmt: skip
-    return valued, totals
+    return pa.Table.from_pandas(valued, preserve_index=False), totals
 
 
 @commands.command()
@@ -211,34 +213,43 @@ def transfers(
             )  # fmt: skip
             found = [one.model_dump() for one in rows]
     else:
-        inside = existing_store(store).read("transfers", since=begins, until=ends)
-        newest = inside.sort_values("created_at", ascending=False)
+        import pyarrow.compute as pc
+
+        kept = _table("transfers", store, begins, ends)  # oldest first
         for name, wanted in (("profile_id", of), ("status", status), ("type", type)):
-            newest = newest if wanted is None else newest[newest[name] == wanted]
-        found = _records(newest.head(limit + 1))
+            kept = kept if wanted is None else kept.filter(pc.equal(kept.column(name), wanted))
+        found = _records(kept.slice(max(0, len(kept) - limit - 1)))[::-1]
     _show("transfers", [{name: one[name] for name in names} for one in found], limit, as_json)
 
 
-def _table(name: str, store: str | None) -> pd.DataFrame:
+def _table(
+    name: str, store: str | None, since: Instant | None = None, until: Instant | None = None
+) -> pa.Table:
+    """In the order of ``Store.read``."""
+    from fundlab.tables import find_table, to_arrow
+
     if store is not None:
-        return existing_store(store).read(name)
+        rows = existing_store(store).read_arrow(name, since=since, until=until)
+        return find_table(name).in_order(rows)
     from fundlab.client.client import connect
     from fundlab.sync import loaders
 
     with connect() as client:
-        found: pd.DataFrame = getattr(loaders, f"load_{name}")(client)
-    return found
+        return to_arrow(getattr(loaders, f"load_{name}")(client), name)
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows, with ``None`` where a value is missing."""
-    import pandas as pd
+def _records(rows: pa.Table) -> list[dict[str, Any]]:
+    """The rows, with an ``Instant`` for each time."""
+    import pyarrow as pa
 
-    return [
-        {str(name): None if pd.api.types.is_scalar(value) and pd.isna(value) else value
-         for name, value in row.items()}
-        for row in frame.to_dict("records")
-    ]  # fmt: skip
+    columns = []
+    for column in rows.columns:
+        if pa.types.is_timestamp(column.type):
+            moments = column.cast(pa.int64()).to_pylist()
+            columns.append([None if ns is None else Instant.from_ns(ns) for ns in moments])
+        else:
+            columns.append(column.to_pylist())
+    return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _show(
@@ -263,6 +274,8 @@ def _show(
             return ""
         if isinstance(value, Amount | Decimal):
             return money(Decimal(getattr(value, "text", value)), 2)
+        if isinstance(value, Instant) and value.ns % 1000:  # which isoformat leaves out
+            return f"{value.isoformat(timespec='microseconds')[:-6]}{value.ns % 1000:03}+00:00"
         return str(value.isoformat()) if hasattr(value, "isoformat") else printable(str(value))
 
     names, shown = names_given(), rows[:limit]

@@ -60,6 +60,13 @@ def test_the_service_and_its_store_list_the_same(fundlab: Any, store: Path, what
     assert asked["more"] == kept["more"] == (what in ("transfers", "balances", "addresses"))
 
 
+def test_json_has_times_to_the_nanosecond(fundlab: Any, store: Path) -> None:
+    rows = fl.Store(store).read("balances")  # observed by this machine's clock
+    listed = json.loads(fundlab("balances", "--json", "--store", store)[1])["balances"]
+    assert {row["observed_at"] for row in listed} == {at.isoformat() for at in rows["observed_at"]}
+    assert any(re.search(r"\.\d{9}\+00:00$", row["observed_at"]) for row in listed)
+
+
 def test_lists_are_narrowed_alike_at_the_service_and_in_a_store(
     fundlab: Any, store: Path, service: sandbox.Sandbox, named: str
 ) -> None:
