@@ -13,16 +13,19 @@ import textwrap
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from fundlab.base.errors import InvalidRequest, number_of, printable, shorten
 from fundlab.base.exact import EXACT
 from fundlab.base.values import length_text, money_text
 from fundlab.settings.labels import name_of
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 Tone = Literal["good", "bad", "warn", "plain"]
 Style = Literal["text", "number", "long", "zero", "short", "id", "time", "good", "bad", "warn"]
@@ -96,7 +99,7 @@ class Table:
         return "\n".join([*self.lines(), self.note])
 
     def _repr_html_(self) -> str:
-        return _TABLE.render(table=self, style=_TABLE_STYLE)
+        return template(_TABLE).render(table=self, style=_TABLE_STYLE)
 
 
 def _class(style: Style) -> str:
@@ -180,7 +183,7 @@ class Card:
         return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
-        return _CARD.render(card=self, style=CARD_STYLE)
+        return template(_CARD).render(card=self, style=CARD_STYLE)
 
 
 def service_band(base_url: str, *, real_money: bool) -> dict[str, Any]:
@@ -410,22 +413,28 @@ CARD_STYLE: Final = (
 .fl-card .fl-table table { width: 100%; margin: 0 0 10px; }
 """
 )
-TEMPLATES: Final = Environment(
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    finalize=lambda value: printable(value) if type(value) is str else value,  # no Markup
-)
-_TABLE: Final = TEMPLATES.from_string(
-    """\
+
+
+@cache
+def template(text: str) -> Template:
+    """Compiled where it is used: at a terminal none is."""
+    from jinja2 import Environment, StrictUndefined
+
+    return Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,  # no Markup
+    ).from_string(text)
+
+
+_TABLE: Final = """\
 <div class="fl-table"><style>{{ style|safe }}</style>
 <table>{{ table.body() }}</table>
 <p>{{ table.note }}</p></div>
 """
-)
-_CARD: Final = TEMPLATES.from_string(
-    """\
+_CARD: Final = """\
 <div class="fl-card{{ ' fl-wide' if card.tables }}{{ ' fl-report' if card.headline }}">\
 <style>{{ style|safe }}</style>
 {% if card.service %}
@@ -466,4 +475,3 @@ _CARD: Final = TEMPLATES.from_string(
 {% endfor %}
 </div>
 """
-)

@@ -15,7 +15,7 @@ from fundlab.analysis.compare import compare
 from fundlab.analysis.explain import explain
 from fundlab.base.errors import InvalidRequest, number_of, printable, shorten
 from fundlab.base.values import money_text
-from fundlab.display import CARD_STYLE, TEMPLATES, Table, show
+from fundlab.display import CARD_STYLE, Table, show, template
 from fundlab.evidence.verdict import SOUND
 from fundlab.settings.labels import name_of
 
@@ -80,7 +80,7 @@ class Exploration:
         return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
-        return _PAGE.render(found=self, style=CARD_STYLE)
+        return template(_PAGE).render(found=self, style=CARD_STYLE)
 
 
 def explore(
@@ -155,8 +155,7 @@ def explore(
     return Exploration(tuple(differences), len(table))
 
 
-_PAGE: Final = TEMPLATES.from_string(
-    """\
+_PAGE: Final = """\
 {% macro drawn(table) %}
 <div class="fl-table"><table>{{ table.body() }}</table></div>
 {% if table.note %}
@@ -198,4 +197,3 @@ _PAGE: Final = TEMPLATES.from_string(
 {% endfor %}
 </div>
 """
-)

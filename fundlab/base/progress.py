@@ -11,8 +11,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from tqdm import tqdm
-
 log = logging.getLogger(__name__)
 
 
@@ -40,6 +38,8 @@ def progress_bar(
             yield bar
         return
     if shown:
+        from tqdm import tqdm  # which takes a while to load
+
         with tqdm(**given, dynamic_ncols=True) as bar:
             yield bar
         return
@@ -88,6 +88,8 @@ def _cell_bar(given: dict[str, Any]) -> Iterator[Any]:
         bar: Any = widget(**given, display=False)
         output.update(bar.container)
     else:
+        from tqdm import tqdm
+
         bar = tqdm(**given, file=_Text(output), ncols=80, ascii=False, mininterval=0.25)
     try:
         yield bar

@@ -223,7 +223,7 @@ def transfers(
 
 
 def _table(
-    name: str, store: str | None, since: Instant | None = None, until: Instant | None = None
+    name: str, store: str | None, since: str | None = None, until: str | None = None
 ) -> pa.Table:
     """In the order of ``Store.read``."""
     from fundlab.tables import find_table, to_arrow

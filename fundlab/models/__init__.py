@@ -6,12 +6,28 @@ Answers (``Resource``) read leniently: unknown fields and enum values are kept, 
 Section numbers are those of the interface.
 """
 
-from fundlab.models import enumerations, operations, requests, resources
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fundlab.models import enumerations, resources
 from fundlab.models.enumerations import *  # noqa: F403 - as their ``__all__`` says
-from fundlab.models.operations import *  # noqa: F403
-from fundlab.models.requests import *  # noqa: F403
 from fundlab.models.resources import *  # noqa: F403
+
+if TYPE_CHECKING:
+    from fundlab.models.operations import *  # noqa: F403
+    from fundlab.models.requests import *  # noqa: F403
+
+_LATER = "operations", "requests"
+
+
+def __getattr__(name: str) -> Any:
+    """Of what is asked of a service: who only reads a store has no use for it."""
+    for module in map(import_module, [f"{__name__}.{later}" for later in _LATER]):
+        if name in module.__all__:
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [name for one in (enumerations, operations, requests, resources) for name in one.__all__]
+    later = [import_module(f"{__name__}.{name}") for name in _LATER]
+    return [name for one in (enumerations, resources, *later) for name in one.__all__]

@@ -38,7 +38,6 @@ from fundlab.payments.reconciliation import Difference, accept_payments
 from fundlab.settings.settings import store_folder
 from fundlab.store.remote import StorePath, locate
 from fundlab.store.snapshot import steadily
-from fundlab.sync.run import SyncResult, sync
 from fundlab.tables.schema import TABLES
 from fundlab.tables.transfers import Basis
 
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from fundlab.analysis.closing import Restatement
     from fundlab.client.client import Client  # which takes long to load: reading does without it
     from fundlab.display import Card
+    from fundlab.sync.run import SyncResult
 
 log = logging.getLogger(__name__)
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -111,6 +111,8 @@ class Store(TableStore):
         >>> done["transfers"].new, done["transfers"].unchanged
         (0, 1)
         """
+        from fundlab.sync.run import sync
+
         done = sync(
             self, client, tables=tables, since=since, workers=workers, full=full, progress=progress,
             clock=self.clock,

@@ -13,7 +13,6 @@ import ipaddress
 import logging
 import os
 import re
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
@@ -520,6 +519,8 @@ def _file(name: str, value: object) -> Path:
 
 def _bundle(name: str, value: object) -> Path:
     """The path, if it holds certificates; a folder of them is taken as it is."""
+    import ssl
+
     path, context = _file(name, value), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         if path.is_dir():

@@ -38,7 +38,6 @@ from fundlab.base.arrow import AMOUNT_TYPE, numbers
 from fundlab.base.errors import InvalidRequest
 from fundlab.base.values import Amount, Instant
 from fundlab.models import (
-    OPERATIONS,
     CryptoDestinationAddress,
     Event,
     FiatAccount,
@@ -122,6 +121,8 @@ class Table:
 
     @property
     def items(self) -> str | None:
+        from fundlab.models.operations import OPERATIONS
+
         return OPERATIONS[self.operation].items if self.operation else None
 
     def column(self, name: str) -> Column | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fundlab import sandbox
+from fundlab import sample, sandbox
 
 SUM = "print(pandas.Series(['0.1', '0.2'], dtype='decimal').sum())"
 
@@ -41,6 +41,19 @@ def test_a_sync_imports_neither_pandas_nor_duckdb(tmp_path: Path) -> None:
             "print(len(store.read('transfers')))",
         )
     assert found.splitlines() == ["True 0", "set()", "60"]
+
+
+@pytest.mark.parametrize("command", [["status", "--offline"], ["balances"]])
+def test_a_look_at_a_store_imports_neither_pandas_nor_duckdb(command: list[str]) -> None:
+    given = [*command, "--store", str(sample().path)]
+    found = run(
+        "import atexit, sys; from fundlab.cli import main",
+        "told = lambda: print({'pandas', 'duckdb', 'jinja2', 'tqdm'} & {*sys.modules})",
+        f"atexit.register(told); sys.argv = ['fundlab', *{given!r}]",
+        "from contextlib import suppress",
+        "with suppress(SystemExit): main()",
+    )
+    assert found.splitlines()[-1] == "set()"
 
 
 ARROW_OF_PANDAS = (
