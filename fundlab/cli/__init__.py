@@ -7,6 +7,7 @@ shell says 143 where a signal (SIGTERM) ended the run.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
@@ -93,6 +94,7 @@ def main() -> NoReturn:
     """Run the command line; what goes wrong becomes one line or object, and an exit status."""
     exit_status = 0
     gc.set_threshold(_COLLECTED_AFTER)
+    atexit.register(gc.freeze)  # a last look for cycles took a fifth of a short command
     try:
         terminal.prepare()
         if "_FUNDLAB_COMPLETE" in os.environ:  # a shell asks what may follow
