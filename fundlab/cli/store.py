@@ -58,11 +58,10 @@ def sync(
     Exit status 3 where closed periods have moved, rows are gone, a balance is no longer reported,
     or a payment is not at the service as its card showed it.
     """
-    from fundlab.analysis.closing import restatements
     from fundlab.client.client import connect
     from fundlab.evidence.quarantine import open_lines
     from fundlab.evidence.vanished_rows import gone_lines
-    from fundlab.operate.store import Store
+    from fundlab.operate.store import Store, moved_periods
     from fundlab.payments.journal_files import damaged_journals, journal_entries
     from fundlab.payments.reconciliation import reconciled
     from fundlab.store.publishing import export_files, published_tables
@@ -76,7 +75,7 @@ def sync(
             published_tables(books.path, publish, publish_format)
         result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
     records = books.records()
-    moved = [*gone_lines(records), *open_lines(records), *map(str, restatements(books))]
+    moved = [*gone_lines(records), *open_lines(records), *map(str, moved_periods(books))]
     payments = reconciled(books, journal_entries(books))
     broken = [f"{path} is not intact; see fundlab verify" for path, _ in damaged_journals(books)]
     lines = [str(result), *moved, *broken, *([str(payments)] if str(payments) else [])]

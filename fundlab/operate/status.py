@@ -25,6 +25,7 @@ from fundlab.base.values import Instant, length_text
 from fundlab.evidence.closes import closes_of
 from fundlab.evidence.vanished_rows import gone_rows
 from fundlab.evidence.verdict import count_breaks, shortfalls_of
+from fundlab.operate.store import moved_periods
 from fundlab.payments.journal import Journal, identity_of
 from fundlab.payments.journal_files import damaged_journals, journal_entries, journal_files
 from fundlab.payments.reconciliation import reconciled
@@ -200,12 +201,8 @@ def status(
             findings.append(Finding("close", "missed", f"run 'fundlab close {month}': it is over"))
 
     # What is open. A report looks at fewer problems than a verification: it takes none back.
-    accounts, moved = store.accounts(), 0
+    accounts, moved = store.accounts(), len(moved_periods(store))
     breaks = count_breaks(accounts)
-    if closes:
-        from fundlab.analysis.closing import restatements  # pandas and DuckDB take half a second
-
-        moved = len(restatements(store))
     noted = {name: int(runs.get(name, {}).get("problems", 0)) for name in dates}
     if (dates["report"] or "") <= (dates["verify"] or ""):
         del noted["report"]

@@ -21,7 +21,7 @@ from fundlab.base.paths import local_path
 from fundlab.base.values import Instant, minute_text
 from fundlab.evidence.anchors import Anchor, check_anchor, make_anchor, read_anchor, table_lanes
 from fundlab.evidence.backup import Backup, back_up, restore
-from fundlab.evidence.closes import Close, seal
+from fundlab.evidence.closes import Close, closes_of, seal
 from fundlab.evidence.observations import Problem
 from fundlab.evidence.repair import Repair, look_for_damage, set_aside
 from fundlab.evidence.table_store import TableStore
@@ -237,7 +237,7 @@ class Store(TableStore):
             except (StoreError, OSError) as error:
                 said = f"not to be read ({error})"
                 wrong.append(Problem("anchor", "anchor", "what was anchored", "as it was", said))
-        moved = () if verification.is_damaged else tuple(map(str, self._moved()))
+        moved = () if verification.is_damaged else tuple(map(str, moved_periods(self)))
         verification = replace(verification, problems=(*verification.problems, *wrong), moved=moved)
         self.note_run("verify", {"problems": verification.count})
         return verification
@@ -344,12 +344,17 @@ class Store(TableStore):
         """
         from fundlab.reports.figures import restatements
 
-        return restatements(self._moved())
+        return restatements(moved_periods(self))
 
-    def _moved(self) -> list[Restatement]:
-        from fundlab.analysis.closing import restatements
 
-        return restatements(self)
+def moved_periods(store: TableStore) -> list[Restatement]:
+    """The closed periods that have moved since. Where none is closed nothing is loaded for it:
+    pandas and DuckDB take half a second."""
+    if all(one.state != "closed" for one in closes_of(store.records())):
+        return []
+    from fundlab.analysis.closing import restatements
+
+    return restatements(store)
 
 
 def restored(source: str | StorePath, target: str | Path) -> tuple[Store, list[str]]:

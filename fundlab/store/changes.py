@@ -167,7 +167,7 @@ def _newest_only(stage: Stage) -> Mask:
         count += rows.num_rows
     keep: Mask = np.ones(count, bool)
     hashes.sort()
-    repeated = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    repeated = hashes[1:][hashes[1:] == hashes[:-1]]
     del hashes
     if not len(repeated):
         return keep

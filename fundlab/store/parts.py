@@ -124,7 +124,7 @@ class Part:
     def groups_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
         """The row groups that hold the rows at these positions."""
         numbers = np.searchsorted(self.starts, rows, side="right") - 1
-        return [int(number) for number in np.unique(numbers)]
+        return list(np.flatnonzero(np.bincount(numbers)).tolist())
 
 
 class PartReader:

@@ -59,24 +59,30 @@ def fundlab(folder: Path, url: str, workers: int) -> None:
 
 
 def again(folder: Path, url: str, workers: int) -> None:
-    """A sync of what ``fundlab`` made; prints how long it waited for the service."""
+    """The command on what ``fundlab`` made; prints how long it waited for the service."""
+    import os
     import time
+    from contextlib import suppress
 
-    from fundlab import Store, connect
+    from fundlab.cli import main as command
+    from fundlab.client.client import Client
 
-    client, waited = connect(base_url=url, auth_url=url, client_id="c", client_secret="s"), 0.0
-    fetch_page = client.fetch_page
+    waited, fetch_page = 0.0, Client.fetch_page
 
-    def timed(operation: str, params: Any) -> bytes:
+    def timed(self: Client, operation: str, params: Any) -> bytes:
         nonlocal waited
         started = time.perf_counter()
         try:
-            return fetch_page(operation, params)
+            return fetch_page(self, operation, params)
         finally:
             waited += time.perf_counter() - started
 
-    client.fetch_page = timed  # type: ignore[method-assign]
-    Store(folder / "store").sync(client, tables=["transfers"], workers=workers, progress=False)
+    Client.fetch_page = timed  # type: ignore[method-assign]
+    os.environ |= {"FUNDLAB_BASE_URL": url, "FUNDLAB_AUTH_URL": url, "FUNDLAB_CLIENT_ID": "c",
+                   "FUNDLAB_CLIENT_SECRET": "s"}  # fmt: skip
+    sys.argv = ["fundlab", "sync", "transfers", "--store", str(folder / "store"), "--quiet"]
+    with suppress(SystemExit):
+        command()
     print(waited)
 
 
