@@ -67,7 +67,6 @@ def report(
     'fundlab bank'.
     """
     from fundlab import reports
-    from fundlab.bank.reconciliation import reconcile_files
 
     formats = [name.strip() for name in format.split(",") if name.strip()]
     unknown = [name for name in formats if name not in reports.FORMATS]
@@ -88,9 +87,14 @@ def report(
     if catch_up:
         done = reports.catch_up(books, out, formats, since=period, tz=tz, basis=basis)
     else:
+        reconciled = None
+        if bank:
+            from fundlab.bank.reconciliation import reconcile_files
+
+            reconciled = reconcile_files(books, bank, period, asked, as_of=as_of)
         done = reports.report(
             books, period, as_of=as_of, out=out, formats=formats, tz=tz, basis=basis,
-            bank=reconcile_files(books, bank, period, asked, as_of=as_of) if bank else None,
+            bank=reconciled,
         )  # fmt: skip
     answer(done.to_json(), as_json, done.text, well=not done.proves_nothing)
     if done.is_alarming:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Final
-
-import xlsxwriter  # type: ignore[import-untyped]
-from xlsxwriter.utility import xl_rowcol_to_cell  # type: ignore[import-untyped]
+from typing import TYPE_CHECKING, Final
 
 from fundlab.exports.sheets import (
     HEAD,
@@ -21,6 +18,9 @@ from fundlab.exports.sheets import (
     totals,
     write_text,
 )
+
+if TYPE_CHECKING:
+    import xlsxwriter  # type: ignore[import-untyped]
 
 DRAWN: Final = "Chart data"
 _COLUMNS, _ASSETS = 5, 12
@@ -57,6 +57,8 @@ class Cover:
 
 def write_cover(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
     """The first sheet, whose charts show what :func:`write_drawn` writes on the last."""
+    from xlsxwriter.utility import xl_rowcol_to_cell  # type: ignore[import-untyped]
+
     page, soft = book.add_worksheet(pen.name("Report")), pen.of(**SOFT)
     page.set_column(0, 0, 24)
     page.set_column(1, _COLUMNS - 2, 25)

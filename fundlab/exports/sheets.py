@@ -13,18 +13,19 @@ from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from textwrap import wrap
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import xlsxwriter  # type: ignore[import-untyped]
-from xlsxwriter.format import Format  # type: ignore[import-untyped]
-from xlsxwriter.utility import xl_range  # type: ignore[import-untyped]
-from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]
 
 from fundlab.base.values import exact_sum, plain_text
 from fundlab.exports.cells import as_text, is_money, is_text, starts_a_formula
 from fundlab.exports.plain import BLOCK
+
+if TYPE_CHECKING:  # a page or a CSV file has no use for it
+    import xlsxwriter  # type: ignore[import-untyped]
+    from xlsxwriter.format import Format  # type: ignore[import-untyped]
+    from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]
 
 MAX_TEXT: Final = 32_767
 HEAD: Final = {"bold": True, "bottom": 1, "bg_color": "#EEF2F5"}
@@ -331,6 +332,8 @@ class Total:
 
 def totals(sheet: Sheet) -> Iterator[tuple[str, str, Total]]:
     """Asset, column and total, for each of ``sheet.totals``, in the order of the rows."""
+    from xlsxwriter.utility import xl_range  # type: ignore[import-untyped]
+
     columns = {name: sheet.rows.column(name) for name in sheet.totals}
     texts = {name: as_text(column, name) for name, column in columns.items()}
     exact = {name: keeps_exactly(text) for name, text in texts.items()}

@@ -11,9 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import xlsxwriter  # type: ignore[import-untyped]
-from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]
-
 from fundlab.base.errors import InvalidRequest
 from fundlab.base.progress import progress_bar
 from fundlab.exports.cover import Cover, write_cover, write_drawn
@@ -44,6 +41,9 @@ def write_workbook(
     ('October: 4 amounts have more digits than a spreadsheet number keeps and are text; sums
     leave them out',)
     """
+    import xlsxwriter  # type: ignore[import-untyped]
+    from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]
+
     for sheet in sheets:
         if sheet.rows.num_columns > MAX_COLUMNS:
             raise InvalidRequest(
