@@ -75,8 +75,8 @@ from fundlab.store.records import Kind, Record
 from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.store.staging import STAGING, Span, Stage, missing
 from fundlab.sync.loaders import Pair, observe_balances, pairs_of
-from fundlab.sync.table_pages import Fetched, ask_table, contradicted_ids, fetch
-from fundlab.tables.decode import InvalidRow, decode_page
+from fundlab.sync.table_pages import Fetched, ask_table, contradicted_ids, fetch, first_page
+from fundlab.tables.decode import InvalidRow
 from fundlab.tables.schema import SCHEMA_VERSION, TABLES, find_table
 
 if TYPE_CHECKING:
@@ -791,10 +791,8 @@ class _Fetch:
             # The newest update before anything else is fetched: what changes while all pages are
             # being read must not be behind the watermark.
             newest_first = {"order_by": "UPDATED_AT", "order": "DESC", "limit": 1}
-            params = ask_table(table, newest_first).query.to_params()
             try:
-                body = self.client.fetch_page("list_transfers", params)
-                page = decode_page(table, body, set_aside=True)
+                page = first_page(self.client, ask_table(table, newest_first))
                 unreadable = {row.id for row in page.invalid if row.id is not None}
                 self._note(page.rows, before)
             except ValidationFailed as error:
@@ -916,8 +914,7 @@ class _Fetch:
         """The id of the newest row there is, asked for before all others are."""
         begin = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
         asked = ask_table(self.snapshot.table, {"order": "DESC", "limit": 1, **begin})
-        body = self.client.fetch_page(asked.operation.name, asked.query.to_params())
-        page = decode_page(self.snapshot.table, body, set_aside=True)
+        page = first_page(self.client, asked)
         ids = [*page.rows.column("id").to_pylist(), *(row.id for row in page.invalid)]
         return next(filter(None, ids), None)
 

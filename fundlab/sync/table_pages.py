@@ -136,6 +136,12 @@ def fetch(
         decoders.shutdown(wait=False, cancel_futures=True)
 
 
+def first_page(source: PageSource, asked: Asked) -> Page:
+    """The first page of what is asked for; rows that cannot be read stand beside the others."""
+    body = source.fetch_page(asked.operation.name, asked.query.to_params())
+    return decode_page(_TABLE_OF[asked.operation.name], body, set_aside=True)
+
+
 Downloads = Generator[tuple["TableWalk", "Future[Page]", bool]]
 """Pages as they came, each with its walk, and whether it is the last one of it."""
 
@@ -283,13 +289,10 @@ def _probed_span(source: PageSource, asked: Asked) -> tuple[int, int] | None:
     others = asked.filters.keys() - {_LOWER, _UPPER}
     if any(name.startswith(("created_at", "updated_at", "order_by")) for name in others):
         return None
-    table = _TABLE_OF[asked.operation.name]
 
     def edge(question: Asked) -> int | None:
         """The moment of the first row, as the service gives it."""
-        params = question.query.to_params()
-        body = source.fetch_page(question.operation.name, params)
-        rows = decode_page(table, body, set_aside=True).rows
+        rows = first_page(source, question).rows
         if rows.num_rows == 0 or rows.column("created_at").null_count:
             return None
         moment: int = rows.column("created_at").cast(pa.int64())[0].as_py()
