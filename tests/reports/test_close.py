@@ -435,7 +435,7 @@ def test_the_commands_say_so_in_one_line_and_end_with_3(
     assert banner.startswith("warn")
     assert "has moved since it was closed" in banner
     assert "<th" in page.split("Restated")[0]
-    table = page.split("<caption>Closed periods that have moved, transfer by transfer")[1]
+    table = page.split("<caption><span>Closed periods that have moved, transfer by transfer")[1]
     assert ">Basis" in table.split("</thead>")[0]  # the same lines move on both
     status, out = run("close", "2026-02", "--restate", "--reason", "late", "--json")
     assert (status, json.loads(out)["closed"]) == (0, True)
