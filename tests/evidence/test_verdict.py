@@ -379,6 +379,19 @@ def test_an_opening_that_was_taken_over_is_not_called_proved(store: fl.Store) ->
     assert judgement.table["rebuilt"].tolist() == [D("31.5")]
 
 
+def test_when_the_openings_were_taken_over_is_said_by_its_days(tmp_path: Path) -> None:
+    now = [1_800_000_000 * 10**9]  # 2027-01-15
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    service = FakeService([transfer(1), transfer(10)])
+    store.sync(service, since=moment(5))
+    assert "as observed on 2027-01-15, not proved" in fl.reconcile.judge(store).text
+    service.transfers.append(transfer(20, profile_id="p-2"))
+    now[0] += 2 * 86_400 * 10**9
+    store.sync(service)
+    said = fl.reconcile.judge(store).text
+    assert "as observed between 2027-01-15 and 2027-01-17, not proved" in said
+
+
 def test_a_late_store_breaks_where_a_movement_does(store: fl.Store) -> None:
     service = Lying([transfer(1), transfer(5000)])
     store.sync(service, since=moment(3000))

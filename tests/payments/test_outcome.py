@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,9 @@ from benches import Bench
 
 import fundlab as fl
 from fundlab.base.errors import ActionRefused, CallError, ProtocolError, ServiceError
-from fundlab.payments.identity import DAY
+from fundlab.payments.identity import DAY, WITHDRAWAL
 from fundlab.payments.journal import Journal
-from fundlab.payments.plan import EXPIRES_AFTER
+from fundlab.payments.plan import EXPIRES_AFTER, look_up
 
 PROBLEM = {"content-type": "application/problem+json"}
 
@@ -217,3 +218,22 @@ def test_a_new_journals_name_is_synced_to_disk(
     )
     Journal(path, {"base_url": "https://api.example.com", "client_id": "desk"})
     assert synced[-1] == (path.parent, True)
+
+
+def test_a_row_that_shows_no_ref_id_and_is_another_payment_is_nobodys_answer() -> None:
+    """A list that ignores the filter, of a service that shows no ref_id."""
+    asked = {"ref_id": "mine", "profile_id": "p", "fiat_account_id": "a", "amount": "5.00",
+             "asset": "USD"}  # fmt: skip
+
+    def answer_to(amount: str) -> str:
+        row = fl.models.Transfer.model_validate(
+            {"id": "t-1", "type": "WIRE_WITHDRAWAL", "direction": "DEBIT", "status": "COMPLETED",
+             "amount": amount, "fee": "0", "total": amount, "asset": "USD", "profile_id": "p",
+             "fiat_account_id": "a", "created_at": "2026-11-01T00:00:00Z"}
+        )  # fmt: skip
+        client = SimpleNamespace(list_transfers=lambda **_: [row], get_transfer=lambda id_: row)
+        context: Any = SimpleNamespace(client=client)
+        return look_up(context, WITHDRAWAL, asked).answer
+
+    assert answer_to("7.00") == "nothing"
+    assert answer_to("5.00") != "nothing"
