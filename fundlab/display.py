@@ -244,7 +244,12 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
         frame = frame.to_frame()
     total = len(frame) if isinstance(frame, Sized) else 0
     if hasattr(frame, "__arrow_c_stream__") and not isinstance(frame, type | pd.DataFrame):
-        first = frame.limit(rows) if hasattr(frame, "limit") else frame.slice(0, rows)
+        lazy = hasattr(frame, "limit")
+        if not isinstance(frame, Sized):  # as Spark's
+            if not lazy:
+                raise InvalidRequest(f"frame is a {type(frame).__name__}; give what can be counted")
+            total = frame.count()
+        first = frame.limit(rows) if lazy else frame.slice(0, rows)
         frame = with_durations(pa.table(first)).to_pandas(types_mapper=types_mapper)
     if not isinstance(frame, pd.DataFrame):
         if hasattr(frame, "_repr_html_") and not isinstance(frame, type):

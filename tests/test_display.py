@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import fundlab as fl
@@ -111,6 +112,8 @@ def test_bad_arguments(frame: pd.DataFrame) -> None:
         fl.show(frame, tz="Mars")
     with pytest.raises(InvalidRequest, match="rows=-1"):
         fl.show(frame, rows=-1)
+    with pytest.raises(InvalidRequest, match="RecordBatchReader; give what can be counted"):
+        fl.show(pa.table({"n": [1]}).to_reader())
 
 
 def test_an_index_that_is_a_column_too_is_shown_once(frame: pd.DataFrame) -> None:

@@ -34,6 +34,7 @@ from transfer_examples import (
     transfer,
 )
 
+import fundlab as fl
 from fundlab import Store
 from fundlab.analysis import balances, checks, events, fees, flows, reconcile
 from fundlab.analysis.engines import to_pandas
@@ -302,6 +303,13 @@ def test_the_current_files_need_no_setting_and_sum_to_the_digit(
     micros = found.selectExpr("unix_micros(created_at) AS at", "created_at_ns AS ns").collect()
     assert sorted(row["ns"] for row in micros) == sorted(exact)
     assert [row["at"] for row in micros] == [row["ns"] // 1000 for row in micros]
+
+
+def test_what_spark_gives_is_shown_with_the_number_of_its_rows(session: Any) -> None:
+    frame = session.createDataFrame([(n, "USD") for n in range(7)], ["n", "asset"])
+    shown = fl.show(frame, rows=2)
+    assert (len(shown.rows), shown.hidden) == (2, 5)
+    assert repr(shown).endswith("\n7 rows, 5 of them not shown (rows= shows more)")
 
 
 def test_a_session_must_be_given(tmp_path: Path) -> None:
