@@ -167,15 +167,6 @@ def test_a_token_that_is_refused_after_a_lost_answer_is_no_denial(
     assert "nothing was sent" not in str(caught.value)
 
 
-def test_another_payment_under_the_ref_id_without_a_lost_answer_may_get_another(
-    server: scripted.Scripted, client: Client
-) -> None:
-    made = CREATES["create_fiat_withdrawal"][1] | {"id": "t-1", "amount": "250.00"}
-    server.script(conflict(made), answer(made))
-    with pytest.raises(errors.Conflict, match="choose another ref_id"):
-        call(client, "create_fiat_withdrawal")
-
-
 def test_what_the_service_added_is_no_reason_for_another_ref_id(
     server: scripted.Scripted, client: Client
 ) -> None:
