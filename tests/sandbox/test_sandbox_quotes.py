@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from interface_tables import NETWORKS
 from sandbox_caller import (
     ADDRESSES,
     MISSING,
@@ -38,13 +39,7 @@ def test_trading_is_part_of_the_ledger_balance(sandbox: Sandbox, caller: Caller)
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "network",
-    [
-        "BITCOIN", "ETHEREUM", "BITCOIN_CASH", "LITECOIN", "SOLANA", "POLYGON_POS", "BASE",
-        "ARBITRUM_ONE", "STELLAR", "INK", "XLAYER",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("network", NETWORKS)
 def test_deposit_addresses_on_every_network(sandbox: Sandbox, caller: Caller, network: str) -> None:
     """§2.7, §4.13."""
     body = {"profile_id": sandbox.profile_ids[0], "crypto_network": network, "metadata": {"a": "b"}}
