@@ -17,6 +17,7 @@ from fundlab.cli import run
 from fundlab.evidence.vanished_rows import (
     SWEEP_CYCLE_NS,
     SWEEP_EVERY_NS,
+    control_changes,
     gone_rows,
     sweep_windows,
 )
@@ -417,3 +418,14 @@ def test_deletions_among_many(
         assert sorted(gone) == sorted(("transfers", id_) for id_ in wanted)
         assert store.read_arrow("transfers").equals(before)
     figure(f"deletions: {deleted:,} of {rows:,} transfers, all named, no other, values kept")
+
+
+def test_a_control_that_begins_or_ends_is_a_change_and_an_equal_one_is_none() -> None:
+    key, month = ("2026-10", "WIRE_DEPOSIT", "USD"), ["2026-10", "WIRE_DEPOSIT", "USD"]
+    for before, after, changed in (
+        ({}, {key: (1, Decimal(0))}, [[*month, 1, "0"]]),
+        ({key: (1, Decimal(0))}, {}, [[*month, 0, "0"]]),
+        ({key: (2, Decimal(5))}, {key: (2, Decimal("5.00"))}, []),
+        ({key: (2, Decimal(5))}, {key: (2, Decimal("5.01"))}, [[*month, 2, "5.01"]]),
+    ):
+        assert control_changes(before, after) == changed

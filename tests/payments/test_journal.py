@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from fundlab.base.errors import (
     StoreError,
 )
 from fundlab.cli.demo import BANK
-from fundlab.payments.journal import Journal
+from fundlab.payments.journal import Journal, create_journal
 
 DAY = 86_400 * 1_000_000_000
 NOON = 1_800_014_400 * 1_000_000_000
@@ -82,6 +83,21 @@ def test_a_journal_others_can_read_is_closed_to_them(bench: Any) -> None:
     bench.plan("5.00")
     assert path.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_journal_is_nobody_elses_from_its_first_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes = []
+    connect = sqlite3.connect
+
+    def seen(path: Path, **given: Any) -> sqlite3.Connection:
+        modes.append(path.stat().st_mode & 0o777)
+        return connect(path, **given)
+
+    monkeypatch.setattr("sqlite3.connect", seen)
+    create_journal(tmp_path / "new.sqlite", {"base_url": "https://a.example", "client_id": "desk"})
+    assert modes[0] == (tmp_path / "new.sqlite").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
