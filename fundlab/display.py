@@ -250,6 +250,8 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
                 raise InvalidRequest(f"frame is a {type(frame).__name__}; give what can be counted")
             total = frame.count()
         first = frame.limit(rows) if lazy else frame.slice(0, rows)
+        if hasattr(first, "toArrow"):  # its stream asks Python workers for pyarrow
+            first = first.toArrow()
         frame = with_durations(pa.table(first)).to_pandas(types_mapper=types_mapper)
     if not isinstance(frame, pd.DataFrame):
         if hasattr(frame, "_repr_html_") and not isinstance(frame, type):
