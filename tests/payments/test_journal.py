@@ -120,6 +120,18 @@ def test_a_journal_that_was_tampered_with_is_said(bench: Any, damage: str, match
         bench.journal()
 
 
+def test_a_journal_of_another_version_is_neither_read_nor_paid_with(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = bench.plan("6.00")
+    bench.pay("5.00")
+    monkeypatch.setattr("fundlab.payments.journal._VERSION", "99")
+    for call in (bench.journal, lambda: plan.submit(confirm=plan.code)):
+        with pytest.raises(StoreError, match=r"reads 99: use the version that made it"):
+            call()
+    assert len(bench.made()) == 1
+
+
 def test_an_outcome_that_cannot_be_written_is_no_denial(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
