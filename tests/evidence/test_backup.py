@@ -58,7 +58,8 @@ def test_each_state_comes_back_as_it_was(
 
 
 def test_nothing_is_overwritten_and_damage_is_named(store: Store, tmp_path: Path) -> None:
-    store.backup(str(tmp_path / "copy"))
+    done = store.backup(str(tmp_path / "copy"))
+    assert done.copied == done.files > 0
     with pytest.raises(StoreError, match="is not empty"):
         restored(str(tmp_path / "copy"), store.path)
     with pytest.raises(StoreError, match="there is no backup at"):
