@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
+from weakref import WeakValueDictionary
 
 from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError
 from fundlab.store import disk
@@ -22,6 +23,7 @@ from fundlab.store.remote import StorePath
 
 RECORDS: Final = "records"
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
+_HELD: Final = WeakValueDictionary[str, "Record"]()
 RESTORE: Final = "restore its folder from a backup: nobody else has what people recorded"
 
 Kind = Literal["close", "reopen", "annotate", "accept", "pass", "pin", "repair", "person"]
@@ -72,7 +74,7 @@ def write_record(
     whole = {"number": number, "kind": kind, "at": at, "previous": previous,
              "content": dict(content)}  # fmt: skip
     written = canonical(whole)
-    made = _record(written)
+    made = _record(written, hashlib.sha256(written).hexdigest())
     disk.write_new(folder / made.name, written)
     return made
 
@@ -99,9 +101,10 @@ def read_record(path: StorePath) -> Record:
             written = path.read_bytes()
     except FileNotFoundError:
         raise StoreDamaged("is missing", path=path, hint=RESTORE) from None
-    if not path.stem.endswith(f"-{hashlib.sha256(written).hexdigest()[:16]}"):
+    digest = hashlib.sha256(written).hexdigest()
+    if not path.stem.endswith(f"-{digest[:16]}"):
         raise StoreDamaged("is not what was written", path=path, hint=RESTORE)
-    return _record(written)
+    return _record(written, digest)
 
 
 def intact_records(folder: StorePath) -> list[Record]:
@@ -122,6 +125,9 @@ def pins_of(records: Sequence[Record]) -> dict[str, Record]:
     return {one.content["pin"]: one for one in records if one.kind in ("pin", "close")}
 
 
-def _record(written: bytes) -> Record:
-    whole = json.loads(written)
-    return Record(hash=hashlib.sha256(written).hexdigest(), **whole)
+def _record(written: bytes, digest: str) -> Record:
+    """A record that somebody holds is not parsed again: that of a close may have megabytes."""
+    record = _HELD.get(digest)
+    if record is None:
+        _HELD[digest] = record = Record(hash=digest, **json.loads(written))
+    return record
