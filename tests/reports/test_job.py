@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from datetime import UTC, datetime
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import pandas as pd
 import pypdf
 import pytest
 from amounts import exactly
+from fake_service import FakeService, transfer
 from test_sections import WRITTEN
 
 import fundlab as fl
@@ -246,6 +248,19 @@ def test_sources_tell_how_to_get_it_again(october: tuple[Any, Path], good: fl.St
     assert again.sources == sources
     elsewhere = reports.read_report(good, "2026-10", tz="Asia/Tokyo")
     assert elsewhere.sources["Command"].endswith("--period 2026-10 --tz Asia/Tokyo")
+
+
+def test_a_report_as_of_a_time_before_the_first_sync_is_refused(tmp_path: Path) -> None:
+    store = fl.Store(tmp_path / "store")
+    before = datetime.now(UTC)
+    store.sync(FakeService([transfer(1)]))
+    first = f"{datetime.now(UTC):%Y-%m}"
+    with pytest.raises(InvalidRequest, match=f"as_of=.*: the store knew nothing before {first}"):
+        reports.read_report(store, as_of=before)
+    assert (
+        reports.read_report(store, as_of=datetime.now(UTC)).verdict.headline
+        == "Reconciled: 0 breaks"
+    )
 
 
 @pytest.mark.thorough
