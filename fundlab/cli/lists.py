@@ -48,7 +48,7 @@ OfOption = Annotated[
     str | None,
     typer.Option(
         "--of", metavar="PROFILE", callback=id_of_profile,
-        help="Of this funding profile: its id, or its name in [names].",
+        help="Of this funding profile: its id or name.",
     ),
 ]  # fmt: skip
 

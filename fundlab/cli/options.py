@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from fundlab.base import terminal
-from fundlab.base.errors import AnalysisError, FundlabError, StoreError
+from fundlab.base.errors import AnalysisError, FundlabError, StoreError, with_likely
 
 if TYPE_CHECKING:
     from fundlab.operate.store import Store
@@ -200,9 +200,12 @@ def id_of_profile(of: str | None) -> str | None:
     names = names_given()
     found = [id_ for id_, name in names.items() if name == of]
     if len(found) != 1:
-        said = f"is the name of {len(found)} ids" if found else "is not an id, and names nothing"
+        if found:
+            said = f"{of!r} is the name of {len(found)} ids: give the id"
+        else:
+            said = f"{with_likely(of, names.values())} is neither an id nor a name known here"
         raise typer.BadParameter(
-            f"{of!r} {said} in [names] of config.toml; give the id, which 'fundlab profiles' lists"
+            f"{said}; 'fundlab profiles' lists ids, and [names] of config.toml gives them names"
         )
     return found[0]
 

@@ -31,8 +31,8 @@ def withdraw(
             "--of",
             metavar="PROFILE",
             callback=id_of_profile,
-            help="Funding profile that pays: its id, or its name in [names]. That of config.toml "
-            "goes before the command.",
+            help="Funding profile that pays: its id or name. That of config.toml goes before the "
+            "command.",
         ),
     ] = None,
     fiat_account: Annotated[

@@ -92,7 +92,8 @@ def test_lists_are_narrowed_alike_at_the_service_and_in_a_store(
         assert {row["id"] for row in found} == {*of_month["id"]}
     for wrong, words in (
         (("--since", month, "--until", month), f"{month} is not after --since {month}"),
-        (("--of", "Treasury"), "'Treasury' is not an id, and names nothing in [names]"),
+        (("--of", "Treasury"), "Treasury (did you mean Treasury USD?) is neither an id nor a name"),
+        (("--of", "Mars"), "Mars is neither an id nor a name known here; 'fundlab profiles' lists"),
         (("--type", "WIRE"), "WIRE is not a type; there are BANK_DEPOSIT, BANK_WITHDRAWAL, "),
         (("--since", "October"), "give ISO text such as"),
     ):
