@@ -149,8 +149,8 @@ def read_report(
     if not any(store.snapshot(table, as_of=when).publications for table in TABLES):
         later = [entry for table in TABLES for entry in store.snapshot(table).publications]
         if later:
-            first = minute_text(min(entry.published_at for entry in later))
-            raise InvalidRequest(f"as_of={as_of}: the store knew nothing before {first}")
+            begin = minute_text(min(entry.published_at for entry in later))
+            raise InvalidRequest(f"as_of={as_of}: the store knew nothing before {begin}")
     one = own_connection()
     if bank is not None:
         from fundlab.bank.reconciliation import reconcile
