@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     )
     from fundlab.payments.journal_files import journal
     from fundlab.reports import report
+    from fundlab.settings.labels import id_of
     from fundlab.settings.settings import Settings
     from fundlab.sync.loaders import (
         load_addresses,
@@ -132,6 +133,7 @@ _HOME: Final[dict[str, str]] = {
     "find_deposits": "fundlab.payments.actions",
     "flows": "fundlab.analysis.flows",
     "flux": "fundlab.analysis.flux",
+    "id_of": "fundlab.settings.labels",
     "journal": "fundlab.payments.journal_files",
     "load_addresses": "fundlab.sync.loaders",
     "load_balances": "fundlab.sync.loaders",
@@ -188,6 +190,7 @@ __all__ = [
     "find_deposits",
     "flows",
     "flux",
+    "id_of",
     "journal",
     "load_addresses",
     "load_balances",

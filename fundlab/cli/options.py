@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from fundlab.base import terminal
-from fundlab.base.errors import AnalysisError, FundlabError, StoreError, with_likely
+from fundlab.base.errors import AnalysisError, FundlabError, InvalidRequest, StoreError
 
 if TYPE_CHECKING:
     from fundlab.operate.store import Store
@@ -193,21 +193,12 @@ def checked_span(since: str | None, until: str | None) -> list[str | None]:
 
 def id_of_profile(of: str | None) -> str | None:
     """The id of a funding profile that is given by its id or the user's name for it."""
-    from fundlab.settings.labels import UUID, names_given
+    from fundlab.settings.labels import id_of
 
-    if of is None or UUID.fullmatch(of):
-        return of and of.lower()
-    names = names_given()
-    found = [id_ for id_, name in names.items() if name == of]
-    if len(found) != 1:
-        if found:
-            said = f"{of!r} is the name of {len(found)} ids: give the id"
-        else:
-            said = f"{with_likely(of, names.values())} is neither an id nor a name known here"
-        raise typer.BadParameter(
-            f"{said}; 'fundlab profiles' lists ids, and [names] of config.toml gives them names"
-        )
-    return found[0]
+    try:
+        return of and id_of(of)
+    except InvalidRequest as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def existing_store(given: str | None) -> Store:

@@ -50,7 +50,7 @@ SECTIONS: Final = {
 SUBJECTS: Final = {
     "Prove": "reconcile checks bank audit",
     "Study": "balances flows fees flux events books value sql",
-    "Show, report, export": "show charts report exports",
+    "Show, report, export": "show id_of charts report exports",
     "Keep what the service says": "Store sample context",
     "Load": "connect Client load_transfers load_balances load_events load_fiat_accounts "
     "load_deposit_instructions load_addresses load_path",

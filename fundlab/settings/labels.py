@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from fundlab.base.errors import SettingsError, printable
+from fundlab.base.errors import InvalidRequest, SettingsError, printable, with_likely
 from fundlab.settings.config_file import NAMES, config_path, read_config
 from fundlab.settings.secret import Masked
 
@@ -63,6 +63,29 @@ def _read(path: Path, changed_ns: int) -> dict[str, str]:  # noqa: ARG001 - read
 def name_of(identifier: str) -> str | None:
     """What the user calls ``identifier``, if anything."""
     return names_given().get(identifier.lower())
+
+
+def id_of(name: str) -> str:
+    """The id of the funding profile, account or address of this name: one that ``[names]`` of
+    config.toml or the sample gives it. An id is given back, in small letters.
+
+    Raises ``InvalidRequest`` where nothing has the name, or several have it.
+
+    >>> fl.id_of("Treasury")
+    '8d0df1a2-a964-4283-b477-6aaf6c7cd2ed'
+    """
+    if UUID.fullmatch(name):
+        return name.lower()
+    names = names_given()
+    ids = [id_ for id_, given in names.items() if given == name]
+    if len(ids) == 1:
+        return ids[0]
+    said = f"{with_likely(name, names.values())} is neither an id nor a name known here"
+    if ids:
+        said = f"{name!r} is the name of {len(ids)} ids: give the id"
+    raise InvalidRequest(
+        f"{said}; 'fundlab profiles' lists ids, and [names] of config.toml gives them names"
+    )
 
 
 def with_name(identifier: str) -> str:

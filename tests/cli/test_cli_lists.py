@@ -15,6 +15,7 @@ from amounts import exactly
 
 import fundlab as fl
 from fundlab import sandbox
+from fundlab.base.errors import InvalidRequest
 from fundlab.display import show
 from fundlab.settings.labels import name_of
 
@@ -139,6 +140,9 @@ def test_a_year_of_transfers_fits_120_columns_and_is_read_at_a_glance(fundlab: A
 def test_names_stand_for_ids_in_displays_with_the_id_on_hover(named: str, store: Path) -> None:
     assert name_of(named) == name_of(named.upper()) == "Treasury USD"
     assert name_of("another") is None
+    assert fl.id_of("Treasury USD") == fl.id_of(named.upper()) == named
+    with pytest.raises(InvalidRequest, match=r"USD \(did you mean Treasury USD\?\) is neither"):
+        fl.id_of("Tresury USD")
     frame = fl.Store(store).read("balances", profile_id=named, columns=["profile_id", "asset"])
     cell = show(frame).rows[0][0]
     assert (cell.text, cell.title) == ("Treasury USD", named)
@@ -154,6 +158,9 @@ def test_names_that_cannot_be_read_are_a_warning(
     config.write_text(f'[names]\nTreasury = "{named}"\n')
     assert name_of(named) == "Treasury"  # as the sample has it
     assert "'Treasury' is not an id, so it names nothing" in caplog.text
+    config.write_text(f'[names]\n"{named}" = "Payouts"\n')
+    with pytest.raises(InvalidRequest, match="'Payouts' is the name of 2 ids: give the id"):
+        fl.id_of("Payouts")  # the sample has one, too
     config.write_text("names = 3\n")
     config.chmod(0o644)
     assert name_of(named) == "Treasury"  # as the sample has it
