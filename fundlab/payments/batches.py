@@ -394,13 +394,14 @@ def check_sums(plans: Sequence[WithdrawalPlan]) -> None:
         return
     for total in totals(plans):
         if total.after < 0:
-            with_fees = f" with {total.fees} of fees" if total.fees else ""
+            with_fees = f" with {money_text(total.fees)} of fees" if total.fees else ""
             raise ActionRefused(
                 "insufficient_balance",
-                f"{total.payments} payments of {total.amount}{with_fees} need "
-                f"{EXACT.add(total.amount, total.fees)} {total.asset}, but profile "
-                f"{total.profile_id} has {total.available} available: "
-                f"{total.after.copy_negate()} {total.asset} are missing; nothing was sent now: "
+                f"{total.payments} payments of {money_text(total.amount)}{with_fees} need "
+                f"{money_text(EXACT.add(total.amount, total.fees))} {total.asset}, but profile "
+                f"{total.profile_id} has {money_text(total.available)} available: "
+                f"{money_text(total.after.copy_negate())} {total.asset} are missing; nothing was "
+                "sent now: "
                 "leave some out, or fund the profile first",
             )
         check_floor(next(p for p in plans if p.profile_id == total.profile_id), total.after)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.base.errors import ActionRefused, SettingsError, printable
-from fundlab.base.values import Amount
+from fundlab.base.values import Amount, money_text
 from fundlab.client.signing import EdSigner, Signer, key_pair, signer_of
 from fundlab.evidence.table_store import TableStore
 from fundlab.models import Transfer
@@ -64,8 +64,9 @@ class Done:
             before = f"; {self.plan.status}" if self.plan.is_submitted else ""
             return f"not sent: this was a dry run{before}"
         made = self.transfer
+        total = "not known" if made.total is None else money_text(made.total)
         before = "already submitted, " if self.plan.is_submitted else ""
-        ended = f"{made.status}: transfer {made.id}, total {made.total} {made.asset}"
+        ended = f"{made.status}: transfer {made.id}, total {total} {made.asset}"
         return printable("\n".join([f"{before}{ended}", *self.differences]))
 
 

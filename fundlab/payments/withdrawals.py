@@ -441,8 +441,8 @@ def check_payable(
     if limit is not None and how_much > limit:
         raise ActionRefused(
             "own_limit",
-            f"{name}={how_much} is {EXACT.subtract(how_much, limit)} above your limit of {limit} "
-            f"for one withdrawal (setting withdrawal_limit); {_CHANGE}",
+            f"{name}={how_much} is {money_text(EXACT.subtract(how_much, limit))} above your limit "
+            f"of {money_text(limit)} for one withdrawal (setting withdrawal_limit); {_CHANGE}",
         )
     if allowed is not None and arguments["fiat_account_id"] not in allowed:
         raise ActionRefused(
@@ -454,20 +454,21 @@ def check_payable(
     # the balance, as far as the fee is known
     needed = EXACT.add(plan.amount, fee or Decimal(0))
     missing = EXACT.subtract(needed, plan.available)
-    with_fee = f" with its fee of {fee}" if fee else ""
+    with_fee = f" with its fee of {money_text(fee)}" if fee else ""
     if missing > 0 and since is not None and plan.available < since.available:
         raise ActionRefused(
             "balance_changed",
             f"the available balance of profile {plan.profile_id} has changed since the plan, from "
-            f"{since.available} to {plan.available} {plan.asset}: amount={plan.amount}{with_fee} "
-            f"needs {needed}; nothing was sent now: {_PLAN_AGAIN}",
+            f"{money_text(since.available)} to {money_text(plan.available)} {plan.asset}: "
+            f"amount={plan.amount}{with_fee} needs {money_text(needed)}; nothing was sent now: "
+            f"{_PLAN_AGAIN}",
         )
     if missing > 0:
         raise ActionRefused(
             "insufficient_balance",
-            f"amount={plan.amount}{with_fee} needs {needed} {plan.asset}, but profile "
-            f"{plan.profile_id} has {plan.available} available: {missing} {plan.asset} are "
-            "missing; nothing was sent: pay less, or fund the profile first",
+            f"amount={plan.amount}{with_fee} needs {money_text(needed)} {plan.asset}, but profile "
+            f"{plan.profile_id} has {money_text(plan.available)} available: {money_text(missing)} "
+            f"{plan.asset} are missing; nothing was sent: pay less, or fund the profile first",
         )
     check_floor(plan, EXACT.subtract(plan.available, needed))
     ref_id = arguments["ref_id"]
@@ -489,8 +490,9 @@ def check_floor(plan: WithdrawalPlan, left: Decimal) -> None:
     if floor is not None and left < floor:
         raise ActionRefused(
             "balance_floor",
-            f"{left} {plan.asset} would be left available in profile {plan.profile_id}, less than "
-            f"your floor of {floor} (setting balance_floor); {_CHANGE}",
+            f"{money_text(left)} {plan.asset} would be left available in profile "
+            f"{plan.profile_id}, less than your floor of {money_text(floor)} (setting "
+            f"balance_floor); {_CHANGE}",
         )
 
 
@@ -510,8 +512,9 @@ def check_daily_limit(
     if above > 0:
         raise ActionRefused(
             "own_limit",
-            f"{wanted} with the {before} already withdrawn today (UTC) is {above} above your "
-            f"daily limit of {limit} (setting daily_withdrawal_limit); {_CHANGE}",
+            f"{money_text(wanted)} with the {money_text(before)} already withdrawn today (UTC) is "
+            f"{money_text(above)} above your daily limit of {money_text(limit)} (setting "
+            f"daily_withdrawal_limit); {_CHANGE}",
         )
 
 
@@ -553,11 +556,15 @@ def approvals_needed(
     if limit is None and daily is None and not new:
         rules.append("each payment does (setting approvals)")
     if limit is not None and how_much >= limit:
-        rules.append(f"{how_much} is {limit} or more (setting approval_from)")
+        much, least = money_text(how_much), money_text(limit)
+        rules.append(f"{much} is {least} or more (setting approval_from)")
     if daily is not None and settings.approvals:
         total = EXACT.add(*withdrawn_today(together or [plan], book, today))
         if total >= daily:
-            rules.append(f"today's {total} are {daily} or more (setting approval_daily_from)")
+            rules.append(
+                f"today's {money_text(total)} are {money_text(daily)} or more (setting "
+                "approval_daily_from)"
+            )
     if new and settings.approvals:
         paid = (e for e in book.sent_since(WITHDRAWAL, 0) if e.state == "done")
         if not any(plan.account.id == entry.facts.get("fiat_account_id") for entry in paid):

@@ -123,6 +123,15 @@ def test_the_sum_is_checked_against_the_balance(bench: Any) -> None:
     assert bench.made() == []
 
 
+def test_the_sums_of_a_refusal_have_their_separators(bench: Any) -> None:
+    with exactly():
+        rest = str(bench.available() - 1)
+    sums = r"[0-9]{1,3}(,[0-9]{3})+\.[0-9]{2}"
+    gap = f"2 payments of {sums} need {sums} USD, .* has {sums} available"
+    with pytest.raises(ActionRefused, match=rf"{gap}: 100,000\.00 USD are missing"):
+        batch(bench, table(bench, "100001.00", rest, ref_id=["one", "two"]), allow_duplicate=True)
+
+
 def test_the_sum_is_checked_against_the_daily_limit(new_bench: Callable[..., Any]) -> None:
     limited = new_bench(daily_withdrawal_limit="10")
     with pytest.raises(ActionRefused, match=r"0\.01 above your daily limit of 10"):

@@ -125,6 +125,12 @@ def test_production_asks_for_the_code(
     assert len(bench.made()) == 1
 
 
+def test_the_total_of_what_was_made_has_its_separators(bench: Any, run: Run) -> None:
+    status, out, _ = run("--amount", "12015.00", "--yes")
+    assert status == 0
+    assert ", total 12,040.00 USD" in out
+
+
 def test_wrong_usage(run: Run) -> None:
     assert run()[0] == 2
 

@@ -47,7 +47,7 @@ def test_a_daily_limit_holds_to_the_cent(new_bench: Callable[..., Any]) -> None:
     bench = new_bench(daily_withdrawal_limit="10000")
     bench.pay("9999.99")
     assert bench.plan("0.01").amount == Decimal("0.01")
-    with pytest.raises(ActionRefused, match=r"is 0\.01 above your daily limit of 10000"):
+    with pytest.raises(ActionRefused, match=r"is 0\.01 above your daily limit of 10,000"):
         bench.plan("0.02")
 
 

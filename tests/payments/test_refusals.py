@@ -148,6 +148,25 @@ def test_a_balance_that_no_longer_covers_the_plan(bench: Any, available: Any) ->
         plan.submit(confirm=plan.code)
 
 
+def test_amounts_in_a_refusal_have_their_separators(
+    bench: Any, available: Any, new_bench: Callable[..., Any]
+) -> None:
+    available("1234.50")
+    gap = r"needs 100,000,000,039\.00 USD, but .* has 1,234\.50 available: 99,999,998,804\.50 USD"
+    with refused("insufficient_balance", gap):
+        bench.plan("100000000039.00")
+    object.__setattr__(bench.client.settings, "balance_floor", {"USD": Decimal(1200)})
+    with refused("balance_floor", r"1,199\.50 USD would be left .* your floor of 1,200\.00"):
+        bench.plan("35.00")
+    of_one = r"is 1,500\.01 above your limit of 1,000\.00"
+    of_day = r"2,500\.01 with the 0\.00 already .* is 1,400\.01 above your daily limit of 1,100\.00"
+    for name, limit, said in (
+        ("withdrawal_limit", "1000", of_one), ("daily_withdrawal_limit", "1100", of_day)
+    ):  # fmt: skip
+        with refused("own_limit", said):
+            new_bench(**{name: limit}).plan("2500.01")
+
+
 def test_a_balance_that_fell_and_still_covers_it_is_paid(bench: Any, available: Any) -> None:
     available("100.00")
     plan = bench.plan("60.00")
