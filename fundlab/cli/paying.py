@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -131,7 +132,8 @@ def withdraw(
         )
         if request is not None:
             made = plan.request(request, why=why or "", by=by)
-            text = f"{plan}\nrequested, nothing was sent: {made.path}; now 'fundlab approve FILE'"
+            then = f"others now run: {shlex.join(['fundlab', 'approve', str(made.path)])}"
+            text = f"{plan}\nrequested, nothing was sent: {made.path}; {then}"
             answer({"plan": plan.to_json(), "request": str(made.path)}, as_json, text, well=False)
             return
         done = actions.withdraw(

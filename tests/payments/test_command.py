@@ -125,6 +125,17 @@ def test_production_asks_for_the_code(
     assert len(bench.made()) == 1
 
 
+def test_a_request_is_followed_by_the_command_that_approves_it(
+    bench: Any, run: Run, tmp_path: Any
+) -> None:
+    """As a shell takes it: a folder may have a space in its name."""
+    folder = tmp_path / "of may"
+    folder.mkdir()
+    status, out, _ = run("--amount", "70.00", "--request", str(folder / "rent.json"))
+    assert (status, bench.made()) == (0, [])
+    assert f"others now run: fundlab approve '{folder}/rent.json'\n" in out
+
+
 def test_the_total_of_what_was_made_has_its_separators(bench: Any, run: Run) -> None:
     status, out, _ = run("--amount", "12015.00", "--yes")
     assert status == 0
