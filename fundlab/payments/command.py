@@ -18,7 +18,7 @@ from fundlab.models import Transfer
 from fundlab.payments.approvals import PaymentRequest, people, read_request
 from fundlab.payments.approvals import approve as write_approval
 from fundlab.payments.identity import asked
-from fundlab.payments.plan import confirmation_code, same_code
+from fundlab.payments.plan import confirmation_code, typed_code
 from fundlab.payments.reconciliation import card_differences
 from fundlab.payments.waiting import check_timeout, wait_for
 from fundlab.payments.withdrawals import WithdrawalPlan, plan_withdrawal
@@ -141,7 +141,7 @@ def agreed_to(
             "code", "nobody can be asked here; nothing was sent: give --yes to agree beforehand"
         )
     if production:
-        return same_code(ask("Type the confirmation code to send it"), plan.code)
+        return typed_code(ask("Type the confirmation code to send it"), plan.code, "sent")
     return ask("Send it? [y/N]").strip().lower() in ("y", "yes")
 
 
@@ -160,7 +160,7 @@ def approve(
 
     The ``signer`` is asked for last, and its key must be that of an approver of ``store``. Raises
     ``ActionRefused`` where the request is not what it was, has expired, is of another environment
-    or may not be paid as things stand.
+    or may not be paid as things stand, and where what was typed is another code.
     """
     request = read_request(file)
     plans = planned_again(client, request, store, say)
@@ -180,7 +180,7 @@ def approve(
     if len(plans) > 1:
         code = confirmation_code(plans[0].context.journal, "approve", codes, "")
         show(f"confirmation code of all {len(plans)}: {code}")
-    if not same_code(ask("Type the confirmation code to approve it"), code):
+    if not typed_code(ask("Type the confirmation code to approve it"), code, "signed"):
         return None
     key = signer()
     known = people(store)

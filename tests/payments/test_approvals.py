@@ -165,7 +165,8 @@ def test_only_an_approver_who_did_not_ask_signs_and_only_by_the_code(
             signer=lambda: signer or EdSigner("", team.keys[name]), say=guarded.said.append,
         )  # fmt: skip
 
-    assert approve("Bea", "AAAA-AAAA") is None
+    with pytest.raises(ActionRefused, match="'AAAA-AAAA' is not the code that was shown"):
+        approve("Bea", "AAAA-AAAA")
     for name, why in (
         ("Mac", "not of an approver of this store"),
         ("Eve", "not of an approver of this store"),
@@ -181,6 +182,26 @@ def test_only_an_approver_who_did_not_ask_signs_and_only_by_the_code(
     assert "Ana asks, at 20" in str(shown[0])
     assert str(shown[0]).endswith("Z: rent")
     assert plan.submit(confirm=plan.code, approved=request).ref_id == plan.ref_id
+
+
+def test_a_wrong_code_is_said_to_be_wrong_and_a_no_is_a_no(
+    guarded: Bench, team: Team, tmp_path: Path
+) -> None:
+    plan, request, _ = asked(guarded, tmp_path)
+
+    def approve(typed: str) -> Path | None:
+        return command.approve(
+            guarded.client, request, team.store, ask=lambda _: typed, show=guarded.said.append,
+            signer=lambda: EdSigner("", team.keys["Bea"]), say=guarded.said.append,
+        )  # fmt: skip
+
+    wrong = plan.code[:-1] + ("2" if plan.code[-1] != "2" else "3")
+    with pytest.raises(ActionRefused, match=f"'{wrong}' is not the code that was shown") as refused:
+        approve(wrong)
+    assert refused.value.reason == "code"
+    assert "nothing was signed" in str(refused.value)
+    assert [approve(typed) for typed in ("", " ", "n", "No")] == [None] * 4
+    assert not [*tmp_path.glob("*.approved-*")]
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,16 @@ def test_production_asks_for_the_code(
     assert len(bench.made()) == 1
 
 
+def test_in_production_a_mistyped_code_is_said_to_be_wrong(
+    bench: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fundlab.settings.settings.Settings.is_production", True)
+    status, out, err = run("--amount", "70.00", answer="AAAA-AAAA\n")
+    assert (status, bench.made()) == (1, [])
+    assert "'AAAA-AAAA' is not the code that was shown; nothing was sent" in err
+    assert "the answer was no" not in out + err
+
+
 def test_a_request_is_followed_by_the_command_that_approves_it(
     bench: Any, run: Run, tmp_path: Any
 ) -> None:
