@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -132,8 +131,9 @@ def withdraw(
         )
         if request is not None:
             made = plan.request(request, why=why or "", by=by)
-            then = f"others now run: {shlex.join(['fundlab', 'approve', str(made.path)])}"
-            text = f"{plan}\nrequested, nothing was sent: {made.path}; {then}"
+            text = (
+                f"{plan}\nrequested, nothing was sent: {made.path}; others now run: {made.command}"
+            )
             answer({"plan": plan.to_json(), "request": str(made.path)}, as_json, text, well=False)
             return
         done = actions.withdraw(

@@ -257,7 +257,7 @@ class Desk:
             client_id=service["client_id"], by="assistant", why=why, now=self._store.clock(),
         )  # fmt: skip
         return {"request": str(made.path), "ref_id": ref_id, "sent": False,
-                "next": f"people run: fundlab approve {made.path}; then "
+                "next": f"people run: {made.command}; then "
                         f"fundlab withdraw --approved {made.path}"}  # fmt: skip
 
     def _period(self, period: str | None, tz: str, basis: Basis) -> pd.DataFrame:

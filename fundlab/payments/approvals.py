@@ -19,6 +19,7 @@ import getpass
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -91,6 +92,11 @@ class PaymentRequest:
     @property
     def sha256(self) -> str:
         return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def command(self) -> str:
+        """What others run to approve it, as a shell takes it."""
+        return shlex.join(["fundlab", "approve", str(self.path)])
 
     def check_time(self, now: int) -> None:
         """Refuses a request that has expired, or is of a time that is yet to come."""

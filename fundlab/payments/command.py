@@ -21,7 +21,12 @@ from fundlab.payments.identity import asked
 from fundlab.payments.plan import confirmation_code, typed_code
 from fundlab.payments.reconciliation import card_differences
 from fundlab.payments.waiting import check_timeout, wait_for
-from fundlab.payments.withdrawals import WithdrawalPlan, plan_withdrawal
+from fundlab.payments.withdrawals import (
+    WithdrawalPlan,
+    check_approved,
+    plan_withdrawal,
+    with_approvals,
+)
 from fundlab.settings.secret import Secret, into_keyring, password_of_keyring, read_private
 
 if TYPE_CHECKING:
@@ -87,13 +92,18 @@ def withdraw(
     The person at the terminal agrees beforehand (``yes``, in production with the amount again), or
     by answering ``ask``, which is ``None`` where nobody can be asked.
 
-    Raises ``ActionRefused`` when nobody agreed as the environment demands, and ``InvalidRequest``
-    for a ``timeout`` that is not one, before anything is sent.
+    Raises ``ActionRefused`` when nobody agreed as the environment demands, or, before anybody is
+    asked, where ``approved`` has not enough approvals that hold, and ``InvalidRequest`` for a
+    ``timeout`` that is not one, before anything is sent.
     """
     check_timeout(timeout)
+    if not plan.is_submitted:
+        (plan,) = with_approvals([plan], approved)
     show(repr(plan))
     if dry_run:
         return Done(plan, None)
+    if not plan.is_submitted:  # again when it is sent
+        check_approved(plan, plan.context.journal, plan.recent.today)
     try:
         agreed = plan.is_submitted or agreed_to(plan, yes, confirm_amount, ask)
     except KeyboardInterrupt as stop:

@@ -23,7 +23,7 @@ from fundlab.base.errors import (
 )
 from fundlab.base.exact import EXACT
 from fundlab.base.values import Amount, exact_sum, fraction_digits, money_text
-from fundlab.display import Row
+from fundlab.display import Card, Row
 from fundlab.evidence.table_store import TableStore
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer
 from fundlab.payments.approvals import (
@@ -79,7 +79,8 @@ class WithdrawalPlan(Plan[Transfer]):
     ``total`` is what leaves the profile, where it is known or was asked for; ``amount`` what
     arrives: of a withdrawal by ``total`` about what ``fee``, the last one to this account, leaves
     of it, and at most that total where no fee is known. ``account``, ``available``, ``fee`` and
-    ``recent`` are as the service shows them at ``planned_at``.
+    ``recent`` are as the service shows them at ``planned_at``; ``needs`` how many other people must
+    approve it, and by which rule, and ``approved`` who did.
     """
 
     profile_id: str
@@ -91,6 +92,7 @@ class WithdrawalPlan(Plan[Transfer]):
     available: Decimal
     recent: Recent = field(repr=False)
     allow_duplicate: bool = False
+    needs: tuple[int, str] = (0, "")
     approved: Approved | None = None
 
     def request(
@@ -111,6 +113,23 @@ class WithdrawalPlan(Plan[Transfer]):
             (plan,) = with_approvals([self], approved)
             check_approved(plan, self.context.journal, self.recent.today)  # again when recorded
         return Plan.submit(plan, confirm)
+
+    @property
+    def all_warnings(self) -> list[str]:
+        (needed, rule), approved = self.needs, self.approved
+        names = () if approved is None else approved.names
+        lacking = f"Other people must approve it first, {needed} of them: {rule}."
+        if approved is not None:
+            by = f", by {', '.join(names)}" if names else ""
+            lacking = f"{len(names)} of {needed} approvals{by}: {rule}."
+        return [*super().all_warnings, *[lacking] * (len(names) < needed)]
+
+    def card(self) -> Card:
+        card, approved = super().card(), self.approved
+        if approved is None or len(approved.names) < max(self.needs[0], 1):
+            return card
+        row = Row("Approvals", f"approved by {', '.join(approved.names)}")
+        return replace(card, rows=(*card.rows, row))
 
     def look_again(self) -> Recent:
         """Refuses what changed for the worse since the plan; what the service shows now."""
@@ -293,9 +312,8 @@ def plan_one(
             raise
         plan.unchecked.extend(plan.recent.unchecked(context.client, arguments))
     shown, warned = describe(plan, candidates, to_be_sent=to_be_sent)
-    needed, rule = approvals_needed(plan, context.journal, plan.recent.today)
-    if to_be_sent and needed:
-        warned += (f"Other people must approve it first, {needed} of them: {rule}.",)
+    if to_be_sent:
+        plan = replace(plan, needs=approvals_needed(plan, context.journal, plan.recent.today))
     return replace(plan, rows=shown, warnings=warned)
 
 
@@ -586,14 +604,16 @@ def check_approved(
     if approved is not None:
         approved.request.check_time(plan.context.now())
     names, problems = ((), ()) if approved is None else (approved.names, approved.problems)
+    asking = "plan.request(FILE, why=…) or --request FILE, then 'fundlab approve FILE'"
+    if approved is not None:
+        asking = f"others run: {approved.request.command}"
     if len(names) < needed:
         others = "another person" if needed == 1 else f"{needed} other people"
         have = f"; {', '.join(names)} approved it" if names else ""
         raise ActionRefused(
             "approval",
             f"this withdrawal needs the approval of {others}: {rule}{have}"
-            f"{''.join(f'; {line}' for line in problems)}; nothing was sent: "
-            "plan.request(FILE, why=…) or --request FILE, then 'fundlab approve FILE', then "
+            f"{''.join(f'; {line}' for line in problems)}; nothing was sent: {asking}, then "
             "submit(approved=FILE) or --approved FILE",
         )
 

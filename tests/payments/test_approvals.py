@@ -184,6 +184,43 @@ def test_only_an_approver_who_did_not_ask_signs_and_only_by_the_code(
     assert plan.submit(confirm=plan.code, approved=request).ref_id == plan.ref_id
 
 
+def test_who_approved_stands_on_the_card_and_too_few_are_refused_before_the_question(
+    new_bench: NewBench, bench: Bench, team: Team, tmp_path: Path
+) -> None:
+    guarded = replace(bench, client=new_bench(store=bench.store, approvals=2).client)
+    plan, request, at = asked(guarded, tmp_path, amount="70.00")
+    cards: list[str] = []
+    questions: list[str] = []
+
+    def pay(approved: Path | None = request, dry_run: bool = False) -> command.Done:
+        return command.withdraw(
+            plan, yes=False, confirm_amount=None, dry_run=dry_run, wait=False, timeout=1.0,
+            ask=lambda text: questions.append(text) or "y", approved=approved,
+            show=lambda card: cards.append(" ".join(str(card).split())),
+        )  # fmt: skip
+
+    with pytest.raises(ActionRefused, match="'fundlab approve FILE'"):
+        pay(approved=None)
+    assert "Other people must approve it first, 2 of them" in cards[-1]
+    for names, card in (([], "0 of 2 approvals: "), (["Bea"], "1 of 2 approvals, by Bea: ")):
+        for name in names:
+            team.signed(name, request, {plan.ref_id: plan.code}, at, file=name)
+        with pytest.raises(ActionRefused, match=f"fundlab approve {request}, then"):
+            pay()
+        assert card in cards[-1]
+        assert "Other people must" not in cards[-1]
+    assert pay(dry_run=True).transfer is None
+    assert (questions, guarded.made()) == ([], [])
+
+    team.signed("Carl", request, {plan.ref_id: plan.code}, at, file="Carl")
+    made = pay().transfer
+    assert "approved by Bea, Carl" in cards[-1]
+    assert "2 of" not in cards[-1]
+    assert questions == ["Send it? [y/N]"]
+    assert made is not None
+    assert [row.id for row in guarded.made()] == [made.id]
+
+
 def test_a_wrong_code_is_said_to_be_wrong_and_a_no_is_a_no(
     guarded: Bench, team: Team, tmp_path: Path
 ) -> None:
