@@ -122,7 +122,7 @@ def verify(
 ) -> None:
     """Prove the store: files, rows and balances.
 
-    Checks checksums, schemas, ids, row invariants, and balance changes against transfers.
+    Checks checksums, schemas, ids, row invariants, and observed balances against transfers.
     """
     from fundlab.cli.backups import anchor_words
 

@@ -65,8 +65,9 @@ DAMAGE: Final = ("file", "schema", "pointer", "anchor")
 class Verification:
     """What was looked at, and the problems found, all but ``unlisted`` of them.
 
-    ``intervals`` are the changes of balances that were looked at, ``unexplained`` the breaks whose
-    cause was not looked for. ``judgement`` is ``None`` where the store is too damaged for one.
+    ``intervals`` are the observations of balances that were compared with the transfers,
+    ``unexplained`` the breaks whose cause was not looked for. ``judgement`` is ``None`` where the
+    store is too damaged for one.
     """
 
     store: str
@@ -128,7 +129,7 @@ class Verification:
     def __str__(self) -> str:
         lines = [
             f"{self.store}: {number_of(self.files, 'file')}, {number_of(self.rows, 'row')}, "
-            f"{number_of(self.intervals, 'balance change')}: "
+            f"{number_of(self.intervals, 'balance observation')} compared: "
             f"{number_of(self.count, 'problem') if self.count else 'no problems'}"
         ]
         if self.judgement is not None:

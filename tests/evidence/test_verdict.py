@@ -786,7 +786,7 @@ def test_a_store_begun_late_before_anything_came_stays_begun_there(store: fl.Sto
 def test_one_is_not_written_as_many(store: fl.Store) -> None:
     service = Lying([transfer(1)])
     store.sync(service)  # type: ignore[arg-type]
-    assert ": 2 files, 2 rows, 1 balance change: no problems\n" in str(store.verify())
+    assert ": 2 files, 2 rows, 1 balance observation compared: no problems\n" in str(store.verify())
     assert "rebuilt from 1 transfer equals what" in fl.reconcile.judge(store).text
     service.lies["p-1", "USD"] = D(1)
     store.sync(service)  # type: ignore[arg-type]

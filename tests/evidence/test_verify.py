@@ -65,7 +65,7 @@ class TestBalances:
         found = store.verify()
         assert (found.ok, found.intervals) == (True, 3)
         looked, judged = str(found).splitlines()
-        assert looked.endswith("3 balance changes: no problems")
+        assert looked.endswith("3 balance observations compared: no problems")
         assert judged.startswith("Reconciled: 0 breaks. The one balance rebuilt from 4 transfers")
 
     def test_a_break_is_named_once_with_its_interval(self, store: Store) -> None:
