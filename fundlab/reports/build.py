@@ -133,6 +133,7 @@ def build(
     if period is not None:
         judgement = judgement.of_period(name, count(inside))
 
+    oldest = rows.aggregate("min(epoch_ns(created_at))").fetchall()[0][0]
     bounds = inside.aggregate(f"min(epoch_ns({PLACED})), max(epoch_ns({PLACED}))").fetchall()[0]
     first_change, last_change = (None if ns is None else moment(ns) for ns in bounds)
     start, stop = bounds if first is None else (first, span.end)
@@ -193,6 +194,7 @@ def build(
         first=None if first is None else moment(first),
         end=moment(span.end),
         ends=None if ends <= span.end else moment(ends),
+        known_from=None if oldest is None or oldest < span.end else moment(oldest),
         as_of=moment(known_at),
         first_change=first_change,
         last_change=last_change,

@@ -47,7 +47,8 @@ class Report(Shown):
     They are ``frames`` by the names of their sections, and attributes: ``report.balances``.
 
     The period is ``first`` (included; ``None``: from the beginning) to ``end`` (excluded), as known
-    at ``as_of``; ``ends`` is when it will be over, if it is not. By ``basis`` a transfer belongs to
+    at ``as_of``; ``ends`` is when it will be over, if it is not, ``known_from`` when the first
+    transfer was created, if that is after it. By ``basis`` a transfer belongs to
     it when it ``settled`` or was ``created``. Frames, all of the period unless
     said otherwise:
 
@@ -127,6 +128,7 @@ class Report(Shown):
     basis: Basis = "created"
     moved: tuple[str, ...] = ()
     ends: pd.Timestamp | None = None
+    known_from: pd.Timestamp | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     bank: Reconciliation | None = None
     payments: Payments | None = None
@@ -173,7 +175,13 @@ class Report(Shown):
 
     @property
     def remark(self) -> str:
-        """What a reader must know of the period: that it is not over, if so."""
+        """What a reader must know of the period: that it is not over, or was over before all that
+        is known."""
+        if self.known_from is not None:
+            return (
+                "The period ends before the first transfer that is known, of "
+                f"{self.known_from:%Y-%m-%d %H:%M} UTC."
+            )
         if self.ends is None:
             return ""
         return f"The period is not over: it ends at {self.ends:%Y-%m-%d %H:%M} UTC."

@@ -97,7 +97,7 @@ def sheets(report: Report) -> list[Sheet]:
         "Detail": report.verdict.detail,
         "From": "the beginning" if report.first is None else report.first.isoformat(),
         "Until": report.end.isoformat(),
-        **({"Not over": report.remark} if report.remark else {}),
+        **({"Period": report.remark} if report.remark else {}),
         **({"Payments": report.payments_line} if report.payments_line else {}),
         "As of": report.as_of.isoformat(),
         "Days in": report.tz,

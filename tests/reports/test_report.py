@@ -464,6 +464,12 @@ def test_a_period_that_has_not_begun_is_refused(undrawn: None) -> None:
     assert begun.remark == "The period is not over: it ends at 2026-04-01 00:00 UTC."
     assert begun.remark in reports.render_html(begun)
     assert begun.remark in " ".join(repr(begun).split())
+    early = build(period="2025-12")
+    assert early.remark == (
+        "The period ends before the first transfer that is known, of 2026-01-05 10:00 UTC."
+    )
+    assert early.remark in reports.render_html(early)
+    assert early.remark in " ".join(repr(early).split())
     over = build(period="2026-02")
     assert (over.remark, over.end) == ("", pd.Timestamp("2026-03-01", tz="UTC"))
 
