@@ -211,7 +211,7 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
 
     Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
     asset, more where the amount has more; basis points have four. What comes of a price is rounded:
-    ``price`` to six decimals, values in a currency (``<name>_value``) to the cent. Times are to
+    ``price`` to twelve digits, values in a currency (``<name>_value``) to the cent. Times are to
     the second, in ``tz``, a zone such as ``"Europe/Zurich"``, durations in their two largest units.
     Long ids are shortened, of several in a cell their number is shown. All of it is on hover, and
     in the frame.
@@ -332,8 +332,9 @@ def _times(moments: Sequence[Any]) -> list[Cell]:
 
 
 def price_text(price: Decimal) -> str:
-    """``2,500.123457``: six decimals at most, of a price below 0.1 six digits."""
-    return money_text(EXACT.quantize(price, Decimal((0, (1,), min(-6, price.adjusted() - 5)))))
+    """``0.999987654232``: twelve digits, so that the product of what is shown is right to half a
+    cent for values up to a billion."""
+    return money_text(EXACT.quantize(price, Decimal((0, (1,), min(-2, price.adjusted() - 11)))))
 
 
 def value_text(value: Decimal) -> str:

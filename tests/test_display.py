@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from decimal import ROUND_UP, Decimal, localcontext
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,11 @@ def test_decimals_follow_the_asset_and_nothing_is_rounded(
 @pytest.mark.parametrize(
     ("name", "figure", "shown"),
     [
-        ("price", "2500.123456789012345678", "2,500.123457"),
+        ("price", "2500.123456789012345678", "2,500.12345679"),
+        ("price", "0.9999995207", "0.9999995207"),
+        ("price", "12345678901234.567", "12,345,678,901,234.57"),
         ("price", "1", "1.00"),
-        ("price", "0.000012345678", "0.0000123457"),
+        ("price", "0.00001234567890126", "0.0000123456789013"),
         ("balance_value", "37755920.973797852869316485", "37,755,920.97"),
         ("balance_value", "0.025", "0.02"),
         ("fee_value", "-0.001", "0.00"),
@@ -98,6 +101,26 @@ def test_what_comes_of_a_price_is_rounded_and_the_frame_is_not(
     assert cell.text == shown
     assert (cell.title or cell.text).replace(",", "") in (figure, f"{figure}.00")
     assert frame[name].iloc[0] == Decimal(figure)
+
+
+@pytest.mark.parametrize(
+    ("units", "price", "value"),
+    [
+        ("23489.830000", "0.999987645632804", "23,489.54"),
+        ("175805.034423", "0.999999520123456789", "175,804.95"),
+        ("999999999.99", "0.999999999994999999", "999,999,999.98"),
+        ("9041.12345678", "104233.456789012345678901", "942,387,551.16"),
+        ("48000000000.5", "0.000012345678901234", "592,592.59"),
+    ],
+)
+def test_what_is_shown_multiplies_to_the_value_that_is_shown(
+    units: str, price: str, value: str
+) -> None:
+    """Each value is worked out with Python's fractions, of the whole price."""
+    frame = pd.DataFrame({"price": pd.Series([price], dtype="decimal")})
+    shown = fl.show(frame).rows[0][0].text
+    assert abs(Fraction(units) * Fraction(shown.replace(",", ""))
+               - Fraction(value.replace(",", ""))) < Fraction("0.01")  # fmt: skip
 
 
 def test_long_frames_are_cut_and_say_so(frame: pd.DataFrame) -> None:

@@ -17,7 +17,7 @@ import pandas as pd
 from fundlab.analysis.closing import CAUSES
 from fundlab.base.values import length_text, money_text
 from fundlab.charts import humanise
-from fundlab.display import Cell, Style, Table, value_text
+from fundlab.display import Cell, Style, Table, price_text, value_text
 from fundlab.models import COMPLETED
 from fundlab.reports.facts import decimals
 from fundlab.settings.labels import UUID, shorten_id
@@ -160,11 +160,15 @@ def known_money(amount: Any, digits: int) -> Cell:
     return Cell("unknown", "number") if pd.isna(amount) else money(amount, digits)
 
 
-def worth(amount: Any) -> Cell:
+def worth(amount: Any, shown: Callable[[Any], str] = value_text) -> Cell:
     """To the cent, all of it on hover: it comes of a price."""
     if pd.isna(amount):
         return Cell("no price", "number")
-    return Cell(value_text(amount), "number", money_text(amount), amount)
+    return Cell(shown(amount), "number", money_text(amount), amount)
+
+
+def price(amount: Any) -> Cell:
+    return worth(amount, price_text)
 
 
 def bank_line(category: object) -> Cell:

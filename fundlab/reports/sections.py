@@ -40,6 +40,7 @@ from fundlab.reports.page_tables import (
     pair_state,
     period_start,
     points,
+    price,
     profile_cell,
     several_ids,
     short_identifier,
@@ -320,7 +321,7 @@ SECTIONS: Final = (
         caption=dollars,
         columns=lambda c: [
             c.asset, c.profile, ("#Closing", money, "closing"),
-            ("#Price", worth, "price"), ("From", text, "price_from"),
+            ("#Price", price, "price"), ("From", text, "price_from"),
             ("#Age", known_age, "price_age"), ("#In USD", worth, "closing_value"),
         ],
         totals=("closing_value",),

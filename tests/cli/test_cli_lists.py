@@ -204,7 +204,10 @@ def test_balances_are_worth_what_their_newest_prices_say(fundlab: Any, tmp_path:
         assert abs(Decimal(line["value"].replace(",", "")) - Decimal(row["value"])) <= Decimal(
             "0.005"
         )
-        assert len(line["price"].partition(".")[2]) <= 6
+        assert len(re.sub(r"^[0.]*|[,.]", "", line["price"])) <= 12  # digits that count
+        units, price = (Decimal(line[name].replace(",", "")) for name in ("available", "price"))
+        with exactly():
+            assert abs(units * price - Decimal(row["value"])) < Decimal("0.005")
         assert re.fullmatch(r"\d+ (d|h|min|s)( \d+ (h|min|s))?", line["price_age"])
     old = fundlab("balances", "--store", sample, "--in", "USD", "--max-age", "0s")[1]
     assert "4 of 40 balances priced" in old

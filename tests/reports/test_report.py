@@ -456,6 +456,17 @@ def test_the_settings_of_a_notebook_change_nothing() -> None:
         assert reports.render_html(build()) == usual_page()
 
 
+def test_a_price_has_the_digits_that_its_value_comes_of(undrawn: None) -> None:
+    """23,489.54 / 23,489.83 is 0.99998765423164: as 1.00 the product would be 29 cents off."""
+    worth = pd.array(["23489.54"], dtype="decimal")
+    rows = transfers({"amount": "23489.83", "asset": "USDP", "created_at": "2026-02-27T00:00Z"})
+    page = reports.render_html(build(rows.assign(notional_value=worth), reported()))
+    cells = Page(page).cells
+    place = cells.index("0.999987654232")
+    assert cells[place - 1] == "23,489.83"
+    assert cells[place + 3].startswith("23,489.54")  # the last cell of its table
+
+
 @pytest.mark.thorough
 def test_a_period_that_has_not_begun_is_refused(undrawn: None) -> None:
     with pytest.raises(AnalysisError, match="period='2026-04' has not begun: it starts at 2026-04"):
