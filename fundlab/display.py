@@ -211,8 +211,9 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
 
     Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
     asset, more where the amount has more; basis points have four. What comes of a price is rounded:
-    ``price`` to twelve digits, values in a currency (``<name>_value``) to the cent. Times are to
-    the second, in ``tz``, a zone such as ``"Europe/Zurich"``, durations in their two largest units.
+    ``price`` to twelve digits, values in a currency (``<name>_value``) to the cent. Times, as heads
+    of columns too, are to the second, in ``tz``, a zone such as ``"Europe/Zurich"``, durations in
+    their two largest units.
     Long ids are shortened, of several in a cell their number is shown. All of it is on hover, and
     in the frame.
 
@@ -263,11 +264,14 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
     head = frame.head(rows)
     asset = next((name for name in ("balance_asset", "asset") if name in head.columns), None)
     usual = [2] * len(head) if asset is None else [_DECIMALS.get(str(a), 2) for a in head[asset]]
-    times = False
+    dated = [label for label in head.columns if isinstance(label, pd.Timestamp)]
+    times = any(at.tz is not None for at in dated)
+    at_head = _times([at if at.tz is None else at.tz_convert(tz) for at in dated])
+    named = dict(zip(dated, (cell.text for cell in at_head), strict=True))
     heads: list[tuple[str, Style]] = []
     columns: list[list[Cell]] = []
     for position, label in enumerate(head.columns):
-        name, values = printable(str(label)), head.iloc[:, position]
+        name, values = printable(named.get(label) or str(label)), head.iloc[:, position]
         there = [None if is_missing(value) else value for value in values]
         style: Style = "text"
         if isinstance(values.dtype, DecimalDtype):

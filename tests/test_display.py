@@ -123,6 +123,24 @@ def test_what_is_shown_multiplies_to_the_value_that_is_shown(
                - Fraction(value.replace(",", ""))) < Fraction("0.01")  # fmt: skip
 
 
+def test_moments_that_head_columns_are_shown_as_in_cells() -> None:
+    """What a pivot by month has: dates where all are midnights, in the zone asked for."""
+    months = pd.to_datetime(["2026-08-01", "2026-09-01"], utc=True)
+    frame = pd.DataFrame([["Payouts", 1, 2]], columns=["profile", *months])
+    assert repr(fl.show(frame)).splitlines() == [
+        "profile  2026-08-01  2026-09-01",
+        "Payouts           1           2",
+        "1 row · times in UTC",
+    ]
+    away = fl.show(frame, tz="Europe/Zurich")
+    assert [name for name, _ in away.columns] == [
+        "profile", "2026-08-01 02:00:00", "2026-09-01 02:00:00",
+    ]  # fmt: skip
+    local = frame.set_axis(["profile", *months.tz_localize(None)], axis=1)
+    assert repr(fl.show(local)).splitlines()[0] == "profile  2026-08-01  2026-09-01"
+    assert repr(fl.show(local)).splitlines()[2] == "1 row"
+
+
 def test_long_frames_are_cut_and_say_so(frame: pd.DataFrame) -> None:
     assert repr(fl.show(pd.concat([frame] * 30))).endswith(
         "60 rows, 40 of them not shown (rows= shows more) · times in UTC"
