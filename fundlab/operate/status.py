@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow.compute as pc
 
 from fundlab.base.compiled import slow_path
-from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, number_of
+from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, listed, number_of
 from fundlab.base.values import Instant, length_text
 from fundlab.evidence.closes import closes_of
 from fundlab.evidence.vanished_rows import gone_rows
@@ -216,8 +216,11 @@ def status(
             findings.append(Finding(f"{what}s", "open", detail))
 
     findings += [Finding("proof", "open", line.rstrip(".")) for line in shortfalls_of(accounts)]
-    if gone := sum(row.state == "gone" for row in gone_rows(store.records())):
-        detail = f"the service lists {number_of(gone, 'row')} no more; see store.gone()"
+    if gone := [row.id for row in gone_rows(store.records()) if row.state == "gone"]:
+        detail = (
+            f"the service lists {number_of(len(gone), 'row')} no more: {listed(gone, 3)}; run "
+            "'fundlab accept-gone' with the ids once you know why"
+        )
         findings.append(Finding("gone rows", "open", detail))
 
     columns, until = ["created_at", "status"], str(Instant.from_ns(now - _LONG_PENDING_NS))
@@ -275,7 +278,7 @@ def status(
         verified=dates["verify"], reported=dates["report"],
         closed=None if last_close is None else last_close.record.at,
         closed_period=None if last_close is None else last_close.period,
-        breaks=breaks, problems=problems, moved=moved, gone=gone, waiting=len(old),
+        breaks=breaks, problems=problems, moved=moved, gone=len(gone), waiting=len(old),
         waiting_since=None if first is None else str(Instant.from_ns(first)), pending=pending,
         payments=len(against.differences), accepted_differences=len(against.accepted),
         other_debits=len(against.others), free_bytes=free, clock_skew=skew,

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_service import FakeService, transfer
 
 import fundlab as fl
 from fundlab import reports, sandbox
@@ -128,6 +129,19 @@ def test_what_was_never_done_is_told_where_it_is_expected(store: fl.Store) -> No
     ]  # fmt: skip
     store.verify()
     assert told(status(store, now=NOW, expect=["verify"])) == []
+
+
+def test_rows_that_are_gone_are_named_with_the_command_that_accepts_them(tmp_path: Path) -> None:
+    service = FakeService([transfer(number) for number in range(1, 7)], complete=True)
+    books = fl.Store(tmp_path / "books")
+    books.sync(service, tables=["transfers"])  # type: ignore[arg-type]
+    del service.transfers[1:5]
+    books.sync(service, tables=["transfers"], full=True)  # type: ignore[arg-type]
+    (found,) = [one for one in status(books).findings if one.about == "gone rows"]
+    assert found.detail == (
+        "the service lists 4 rows no more: t-000002, t-000003, t-000004 and 1 more; run 'fundlab "
+        "accept-gone' with the ids once you know why"
+    )
 
 
 def test_problems_are_open_until_a_verification_finds_none(store: fl.Store, clock: Clock) -> None:
