@@ -149,19 +149,26 @@ def accept_gone(
     ids: Annotated[list[str] | None, typer.Argument(help="All that are gone by default.")] = None,
     still_counts: Annotated[
         bool,
-        typer.Option("--still-counts", help="The service's balances still have them."),
+        typer.Option(
+            "--still-counts",
+            help="The service's balances still have them; with IDS, take an acceptance back.",
+        ),
     ] = False,
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
     """Accept that the service lists certain rows no more.
 
-    No figure has them from then on, and a closed period they were in is restated; history has them.
+    No figure has them from then on, and a closed period they were in has moved; history has them.
+    To undo that, give their ids again with --still-counts.
     """
     books = existing_store(store)
     found = books.accept_gone(ids or None, by=by, reason=reason, still_counts=still_counts)
     done = found["id"].tolist()
-    text = f"{number_of(len(done), 'row')} accepted as gone" if done else "no row is gone"
+    text = "no row is gone"
+    if done:
+        counts = "counted as before" if still_counts else "in no figure from now on"
+        text = f"{number_of(len(done), 'row')} accepted as gone, {counts}"
     answer({"accepted": done, "by": by, "reason": reason}, as_json, text)
 
 

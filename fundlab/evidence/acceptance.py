@@ -74,10 +74,15 @@ def accept_missing(
     needed(by=said["by"], reason=said["reason"], **profile)
     what = "refused" if state == "refused" else "rows that the service lists no more"
     with store.lock() as check_held:
-        there = [row for row in gone_rows(store.records()) if row.state == state]
+        every = gone_rows(store.records())
+        there = [row for row in every if row.state == state]
+        others = [  # that were accepted the other way
+            row for row in every
+            if row.state == "accepted" and row.answer == state and row.counts != said["counts"]
+        ]  # fmt: skip
         mine = chosen(
-            there, ids, "ids", lambda row: (row.id,),
-            f"{what}; store.gone() shows those in the state {state!r}",
+            there if ids is None else [*there, *others], ids, "ids", lambda row: (row.id,),
+            f"{what}; 'fundlab verify' (store.gone()) shows those in the state {state!r}",
         )  # fmt: skip
         if profile_id is not None and accounts is not None:
             where = {"profile_id": [profile_id]}

@@ -420,8 +420,9 @@ class TableStore(StoreFiles):
         (:meth:`restatements`). Gives those rows of :meth:`gone`.
 
         ``still_counts``: they stay current rows, as the service's balances still have them, for
-        instance where it lists no transfers of years ago. A row that the service lists again later
-        counts again.
+        instance where it lists no transfers of years ago. With ``ids`` of rows that were accepted
+        the other way it takes that back, and the call without it makes them count no more again. A
+        row that the service lists again later counts again.
 
         Raises ``InvalidRequest`` for an id that is not gone, or where ``by`` or ``reason`` is
         empty.

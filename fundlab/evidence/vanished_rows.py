@@ -5,7 +5,8 @@ of the kind ``pass`` for every pass that found something, with what changed in t
 control totals by month, type and asset. Until somebody accepts it, it counts as before and is named
 by every sync, verification and report. That somebody accepts it is a record beside the closes: from
 then on it is no current row, it stands in no figure, and only history has it; unless who accepts it
-says that it still counts, because the service's balances still have it.
+says that it still counts, because the service's balances still have it. Who accepts it last has
+the last word.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Gone:
     """A row that the service listed no more at ``gone_at``, and what became of that: ``state`` is
     its ``answer`` to who asked for it by its id, last at ``asked_at`` (``gone``; ``there``; or
     ``refused``: it is there, but not shown to this credential), ``accepted`` (``by`` somebody, for
-    a ``reason``) or ``back`` (listed again)."""
+    a ``reason``; whether it ``counts`` since) or ``back`` (listed again)."""
 
     table: str
     id: str
@@ -73,6 +74,7 @@ class Gone:
     reason: str | None = None
     answer: str = "gone"
     asked_at: int = 0
+    counts: bool = True
 
 
 def unlisted_rows(records: Iterable[Record]) -> list[Gone]:
@@ -98,7 +100,7 @@ def unlisted_rows(records: Iterable[Record]) -> list[Gone]:
         if record.kind == "accept":
             for table, id_, _ in said["rows"]:
                 change(table, id_, state="accepted", accepted_at=at, by=said["by"],
-                       reason=said["reason"])  # fmt: skip
+                       reason=said["reason"], counts=still_counts(record))  # fmt: skip
         if record.kind != "pass":
             continue
         for key in chain(each("back"), each("listed")):
@@ -131,18 +133,13 @@ def accepted_gone(records: Sequence[Record], table: str) -> dict[str, int]:
         Instant.parse(one.at).ns: one.content.get("observed", 0)
         for one in records if one.kind == "pass"
     }  # fmt: skip
-    counts = {
-        (id_, Instant.parse(at).ns)
-        for record in records if record.kind == "accept" and still_counts(record)
-        for name, id_, at in record.content["rows"] if name == table
-    }  # fmt: skip
     return {
         row.id: observed[row.gone_at]
         for row in gone_rows(records)
         if row.table == table
         and row.state == "accepted"
         and row.answer == "gone"
-        and (row.id, row.gone_at) not in counts
+        and not row.counts
     }
 
 

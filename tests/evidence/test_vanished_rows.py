@@ -90,6 +90,33 @@ class TestFullPass:
         assert accepted["id"].tolist() == ["t-000004"]
         assert store.verify().ok
 
+    def test_the_last_acceptance_of_a_row_has_the_last_word(
+        self, store: Store, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        service = many(5)
+        store.sync(service, tables=["transfers"])
+        del service.transfers[1:3]
+        store.sync(service, tables=["transfers"], full=True)
+        said = ["--by", "Ben", "--reason", "a test", "--store", str(store.path)]
+
+        def ids() -> list[str]:
+            return sorted(store.read("transfers")["id"])
+
+        run(["accept-gone", *said])
+        assert capsys.readouterr().out == "2 rows accepted as gone, in no figure from now on\n"
+        assert ids() == ["t-000001", "t-000004", "t-000005"]
+        run(["accept-gone", "--still-counts", *said])  # those that wait for it: none
+        assert capsys.readouterr().out == "no row is gone\n"
+        run(["accept-gone", "t-000002", "--still-counts", *said])
+        assert capsys.readouterr().out == "1 row accepted as gone, counted as before\n"
+        assert ids() == ["t-000001", "t-000002", "t-000004", "t-000005"]
+        with pytest.raises(InvalidRequest, match=r"t-000002.*'fundlab verify'"):
+            store.accept_gone("t-000002", by="Ben", reason="again", still_counts=True)
+        store.accept_gone(["t-000002"], by="Ana", reason="it is a test")
+        assert ids() == ["t-000001", "t-000004", "t-000005"]
+        assert gone(store) == [("t-000002", "accepted"), ("t-000003", "accepted")]
+        assert store.gone()["by"].tolist() == ["Ana", "Ben"]
+
     def test_one_accepted_by_an_earlier_version_counts_as_it_did(self, store: Store) -> None:
         service = many(5)
         store.sync(service, tables=["transfers"])

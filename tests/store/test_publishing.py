@@ -157,6 +157,11 @@ def test_a_month_without_rows_goes(store: Store, tmp_path: Path, format: Any) ->
     assert (
         tmp_path / "open" / "transfers" / "month=2026-04" / "_notes.txt"
     ).read_text() == "not ours"
+    back = store.gone()["id"].tolist()
+    store.accept_gone(back, by="Ana", reason="it was executed", still_counts=True)
+    done = store.publish(tmp_path / "open", format)["transfers"]
+    assert done.written == ("2026-04",)
+    assert {count for count, _, _ in read_by_each(tmp_path / "open", format).values()} == {4}
 
 
 def test_what_another_wrote_into_the_delta_table_is_written_again(
