@@ -205,7 +205,7 @@ class Restatement:
         return (
             f"{self.close} has moved since it was closed at {self.close.record.at[:16]}Z: {lines} "
             f"by {transfers}; accept it with 'fundlab close {self.close.period}{basis} --restate "
-            "--reason …'"
+            "--reason …', and --with-breaks while there are breaks"
         )
 
 

@@ -170,9 +170,11 @@ def close(
                 restate=reason if restate else None, tz=tz or (found.tz if found else "UTC"),
             )  # fmt: skip
     except CloseRefused as refusal:
-        refused = {"period": period, "closed": False, "obstacles": list(refusal.obstacles)}
+        refused = {"period": period, "closed": found is not None, "changed": False,
+                   "obstacles": list(refusal.obstacles)}  # fmt: skip
         error = {"type": "CloseRefused", "message": str(refusal)}
-        text = [f"{period} is not closed:", *refusal.obstacles, refusal.advice]
+        said = f"{found} stays as it was closed" if found else f"{period} is not closed"
+        text = [f"{said}:", *refusal.obstacles, refusal.advice]
         answer(refused | {"error": error}, as_json, "\n".join(text))
         raise typer.Exit(BREAKS) from None
     by_whom = f" by {done.content['by']}" if done.content["by"] else ""

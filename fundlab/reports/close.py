@@ -76,7 +76,11 @@ def freeze(
     if refused or (accepted and with_breaks is None):
         advice = "See to it, then close it again."
         if not refused:
-            advice = "See to it, or accept it with --with-breaks --reason … (with_breaks=reason)."
+            again = "" if restate is None else "--restate "
+            advice = (
+                f"See to it, or accept it with {again}--with-breaks --reason … "
+                "(with_breaks=reason)."
+            )
         raise CloseRefused(period, [*refused, *accepted], advice)
     restates = None
     if old is not None:

@@ -240,6 +240,50 @@ def test_a_row_that_the_service_lists_no_longer_moves_the_close_once_that_is_acc
     assert reports.reperform(store, tmp_path / "first") == []
 
 
+def test_a_moved_month_with_a_break_is_restated_by_the_command_that_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    month = months.made(tmp_path / "store", 12)
+    kept = month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
+    lost = month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
+    month.sync(CLOSED_AT + DAY)
+    first = month.store.close("2026-02")
+    for row in (kept, lost):
+        month.service.transfers.remove(row)
+    month.sync(LATER)
+    month.store.accept_gone(lost["id"], by="Ana", reason="a test payment")  # the other one waits
+
+    def close(*arguments: str) -> tuple[int, str]:
+        status = 0
+        try:
+            cli.run(["close", "2026-02", *arguments, "--store", str(month.store.path)])
+        except cli.typer.Exit as end:
+            status = end.exit_code
+        return status, capsys.readouterr().out
+
+    status, out = close("--with-breaks", "--reason", "known")
+    assert (status, "and nothing was changed" in out) == (3, True)
+    assert (
+        "accept it with 'fundlab close 2026-02 --restate --reason …', and --with-breaks while "
+        "there are breaks"
+    ) in out
+    status, out = close("--restate", "--reason", "known")
+    assert (status, out.splitlines()[0]) == (3, "2026-02 (settled basis) stays as it was closed:")
+    assert kept["id"] in out
+    assert "or accept it with --restate --with-breaks --reason … " in out.splitlines()[-1]
+    said = json.loads(close("--restate", "--reason", "known", "--json")[1])
+    assert (said["closed"], said["changed"]) == (True, False)
+    assert month.store.closes()["hash"].tolist() == [first.hash]
+    assert close("--restate", "--with-breaks", "--reason", "known")[0] == 0
+    assert month.store.closes()["state"].tolist() == ["restated", "closed"]
+    # Taken back, the row counts again, and the month has moved back.
+    month.store.accept_gone(lost["id"], by="Ana", reason="it was none", still_counts=True)
+    assert set(month.store.restatements()["transfer_id"]) == {lost["id"]}
+    month.store.close("2026-02", restate="it was none", with_breaks="known")
+    again = closes_of(month.store.records())[-1]
+    assert as_lines(again.lines) == as_lines(first.lines)
+
+
 def test_what_stands_in_the_way_is_listed_and_breaks_can_be_accepted(tmp_path: Path) -> None:
     month = months.made(tmp_path / "store", 5)
     store = month.store
