@@ -33,6 +33,8 @@ Style = Literal["text", "number", "long", "zero", "short", "id", "time", "good",
 
 DEFAULT_ROWS: Final = 20
 WIDTH: Final = 78
+_LAZY: Final = {"_duckdb", "duckdb", "polars", "pyspark"}
+"""Whose results have ``limit``, and a length or a count."""
 _SIGNS: Final[Mapping[str, str]] = {"good": "✓", "bad": "✗"}
 _DECIMALS: Final[Mapping[str, int]] = {"BTC": 8, "BCH": 8, "LTC": 8, "ETH": 6, "SOL": 6}
 _BPS: Final = 4
@@ -243,17 +245,18 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
         raise InvalidRequest(f"rows={shorten(rows)} is not accepted; give 0 or more")
     if isinstance(frame, pd.Series):
         frame = frame.to_frame()
-    total = len(frame) if isinstance(frame, Sized) else 0
-    if hasattr(frame, "__arrow_c_stream__") and not isinstance(frame, type | pd.DataFrame):
-        lazy = hasattr(frame, "limit")
-        if not isinstance(frame, Sized):  # as Spark's
-            if not lazy:
-                raise InvalidRequest(f"frame is a {type(frame).__name__}; give what can be counted")
-            total = frame.count()
-        first = frame.limit(rows) if lazy else frame.slice(0, rows)
+    total = len(frame) if isinstance(frame, pd.DataFrame) else 0
+    library = type(frame).__module__.partition(".")[0]
+    if isinstance(frame, pa.Table) or (library in _LAZY and hasattr(frame, "columns")):
+        total = len(frame) if isinstance(frame, Sized) else frame.count()  # as Spark's
+        first = frame.slice(0, rows) if isinstance(frame, pa.Table) else frame.limit(rows)
         if hasattr(first, "toArrow"):  # its stream asks Python workers for pyarrow
             first = first.toArrow()
-        frame = with_durations(pa.table(first)).to_pandas(types_mapper=types_mapper)
+        frame = with_durations(pa.table(first)).to_pandas(
+            types_mapper=lambda of: (
+                types_mapper(of) or (pd.ArrowDtype(of) if pa.types.is_integer(of) else None)
+            )  # else floats beside nulls
+        )
     if not isinstance(frame, pd.DataFrame):
         if hasattr(frame, "_repr_html_") and not isinstance(frame, type):
             return frame

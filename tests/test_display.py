@@ -7,6 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import narwhals
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -153,8 +155,23 @@ def test_bad_arguments(frame: pd.DataFrame) -> None:
         fl.show(frame, tz="Mars")
     with pytest.raises(InvalidRequest, match="rows=-1"):
         fl.show(frame, rows=-1)
-    with pytest.raises(InvalidRequest, match="RecordBatchReader; give what can be counted"):
-        fl.show(pa.table({"n": [1]}).to_reader())
+    for other in (
+        pa.table({"n": [1]}).to_reader(),
+        pa.chunked_array([[1]]),
+        narwhals.from_native(frame),
+    ):
+        with pytest.raises(InvalidRequest, match="give a DataFrame"):
+            fl.show(other)
+
+
+def test_a_missing_value_beside_a_large_integer_and_months_change_no_figure() -> None:
+    beyond = 2**53 + 1
+    for rows in (pa.table({"n": [beyond, None]}), pl.DataFrame({"n": [beyond, None]})):
+        assert fl.show(rows).rows[0][0].text == f"{beyond:,}"
+    lengths = duckdb.sql("SELECT INTERVAL 3 MONTH AS a, INTERVAL 36 HOUR AS b")
+    months, hours = fl.show(lengths).rows[0]
+    assert "3" in months.text
+    assert hours.text == "1 d 12 h"
 
 
 def test_an_index_that_is_a_column_too_is_shown_once(frame: pd.DataFrame) -> None:

@@ -67,7 +67,10 @@ def with_durations(table: pa.Table) -> pa.Table:
     """``table`` with DuckDB's intervals, of days and nanoseconds, as durations."""
     for place, field in enumerate(table.schema):
         if pa.types.is_interval(field.type):
+            every = table.column(place).to_pylist()
+            if any(one and one.months for one in every):
+                continue  # a month has no length of its own
             lengths = [None if one is None else one.days * 86_400 * 10**9 + one.nanoseconds
-                       for one in table.column(place).to_pylist()]  # fmt: skip
+                       for one in every]  # fmt: skip
             table = table.set_column(place, field.name, pa.array(lengths, pa.duration("ns")))
     return table
