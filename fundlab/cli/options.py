@@ -196,7 +196,7 @@ def id_of_profile(of: str | None) -> str | None:
     from fundlab.settings.labels import id_of
 
     try:
-        return of and id_of(of)
+        return None if of is None else id_of(of)
     except InvalidRequest as error:
         raise typer.BadParameter(str(error)) from None
 

@@ -78,6 +78,8 @@ def id_of(name: str) -> str:
         return name.lower()
     names = names_given()
     ids = [id_ for id_, given in names.items() if given == name]
+    if len(ids) > 1:  # the user's own name before the sample's
+        ids = [id_ for id_ in ids if OF_THE_SAMPLE.get(id_) != name] or ids
     if len(ids) == 1:
         return ids[0]
     said = f"{with_likely(name, names.values())} is neither an id nor a name known here"

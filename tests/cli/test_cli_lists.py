@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pandas as pd
 import pytest
@@ -94,6 +95,7 @@ def test_lists_are_narrowed_alike_at_the_service_and_in_a_store(
     for wrong, words in (
         (("--since", month, "--until", month), f"{month} is not after --since {month}"),
         (("--of", "Treasury"), "Treasury (did you mean Treasury USD?) is neither an id nor a name"),
+        (("--of", ""), "is neither an id nor a name known here"),
         (("--of", "Mars"), "Mars is neither an id nor a name known here; 'fundlab profiles' lists"),
         (("--type", "WIRE"), "WIRE is not a type; there are BANK_DEPOSIT, BANK_WITHDRAWAL, "),
         (("--since", "October"), "give ISO text such as"),
@@ -158,9 +160,11 @@ def test_names_that_cannot_be_read_are_a_warning(
     config.write_text(f'[names]\nTreasury = "{named}"\n')
     assert name_of(named) == "Treasury"  # as the sample has it
     assert "'Treasury' is not an id, so it names nothing" in caplog.text
-    config.write_text(f'[names]\n"{named}" = "Payouts"\n')
-    with pytest.raises(InvalidRequest, match="'Payouts' is the name of 2 ids: give the id"):
-        fl.id_of("Payouts")  # the sample has one, too
+    config.write_text(f'[names]\n"{UUID(int=7)}" = "Payouts"\n')
+    assert fl.id_of("Payouts") == str(UUID(int=7))  # and not the sample's
+    config.write_text(f'[names]\n"{UUID(int=7)}" = "A"\n"{UUID(int=8)}" = "A"\n')
+    with pytest.raises(InvalidRequest, match="'A' is the name of 2 ids: give the id"):
+        fl.id_of("A")
     config.write_text("names = 3\n")
     config.chmod(0o644)
     assert name_of(named) == "Treasury"  # as the sample has it
