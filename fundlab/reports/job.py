@@ -24,7 +24,7 @@ from fundlab.analysis.reconcile import judge
 from fundlab.base.errors import InvalidRequest, StoreError, printable
 from fundlab.base.paths import local_path, opened
 from fundlab.base.progress import progress_bar
-from fundlab.base.values import Instant, minute_text, moment_ns
+from fundlab.base.values import Instant, moment_ns
 from fundlab.evidence.closes import Close
 from fundlab.evidence.table_store import TableStore
 from fundlab.evidence.vanished_rows import gone_lines
@@ -149,7 +149,7 @@ def read_report(
     if not any(store.snapshot(table, as_of=when).publications for table in TABLES):
         later = [entry for table in TABLES for entry in store.snapshot(table).publications]
         if later:
-            begin = minute_text(min(entry.published_at for entry in later))
+            begin = Instant.from_ns(min(entry.published_at for entry in later))
             raise InvalidRequest(f"as_of={as_of}: the store knew nothing before {begin}")
     one = own_connection()
     if bank is not None:
