@@ -435,8 +435,8 @@ def typed_code(given: str, code: str, undone: str) -> bool:
         return False
     if not same_code(given, code):
         raise ActionRefused(
-            "code", f"{shorten(given)} is not the code that was shown; nothing was {undone}: run "
-            "it again, and type the code of its card"
+            "code", f"what was typed is not the code that was shown; nothing was {undone}: run it "
+            "again, and type the code of its card"
         )  # fmt: skip
     return True
 

@@ -165,7 +165,7 @@ def test_only_an_approver_who_did_not_ask_signs_and_only_by_the_code(
             signer=lambda: signer or EdSigner("", team.keys[name]), say=guarded.said.append,
         )  # fmt: skip
 
-    with pytest.raises(ActionRefused, match="'AAAA-AAAA' is not the code that was shown"):
+    with pytest.raises(ActionRefused, match="what was typed is not the code that was shown"):
         approve("Bea", "AAAA-AAAA")
     for name, why in (
         ("Mac", "not of an approver of this store"),
@@ -233,7 +233,7 @@ def test_a_wrong_code_is_said_to_be_wrong_and_a_no_is_a_no(
         )  # fmt: skip
 
     wrong = plan.code[:-1] + ("2" if plan.code[-1] != "2" else "3")
-    with pytest.raises(ActionRefused, match=f"'{wrong}' is not the code that was shown") as refused:
+    with pytest.raises(ActionRefused, match="typed is not the code that was shown") as refused:
         approve(wrong)
     assert refused.value.reason == "code"
     assert "nothing was signed" in str(refused.value)
