@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import textwrap
@@ -241,7 +242,10 @@ def init(
         f"{run} schedule systemd --at 06:15 --write",
     ]  # fmt: skip
     if key is not None and not key_id:
-        steps.insert(0, f"fundlab init --name {name} --key {key} --key-id ID --force")
+        where_kept = shlex.quote(values["store"])
+        steps.insert(
+            0, f"fundlab init --name {name} --store {where_kept} --key {key} --key-id ID --force"
+        )
     body = {"profile": name, "config": str(path), "public_key": public, "next": steps}
     then = f"run '{run} doctor', or 'fundlab init --name {name}' to give them anew"
     where = " with its secret (mode 600)"
@@ -250,7 +254,9 @@ def init(
     text = f"profile [{name}] is in {path}{where}; its store is {values['store']}"
     advice = "\n".join(["next:", *(f"  {one}" for one in steps)])
     if used is None:
-        advice += f"\nWithout --profile, the FUNDLAB_… settings of this shell count, not [{name}]."
+        given = any(key.startswith("FUNDLAB_") and key != _SECRET for key in os.environ)
+        instead = "the FUNDLAB_… settings of this shell count" if given else "no profile is chosen"
+        advice += f"\nWithout --profile, {instead}, not [{name}]."
     _show_checks(checks, then, as_json, body, text, advice)
 
 

@@ -221,9 +221,11 @@ def test_a_key_is_made_and_registered_later(init: Any, config: Path, tmp_path: P
     assert status == 0
     assert key.stat().st_mode & 0o777 == 0o600
     assert "-----BEGIN PUBLIC KEY-----" in err
-    assert f"fundlab init --name sandbox --key {key} --key-id ID --force" in out
-    assert "signing_key" not in config.read_text()
-    init("--key", key, "--key-id", "k-7", "--force")
+    begun = tomllib.loads(config.read_text())["sandbox"]
+    store = begun["store"]
+    assert f"init --name sandbox --store {store} --key {key} --key-id ID --force" in out
+    assert "signing_key" not in begun
+    init("--store", store, "--key", key, "--key-id", "k-7", "--force")
     assert tomllib.loads(config.read_text())["sandbox"]["signing_key_id"] == "k-7"
 
 
