@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import shlex
 import uuid
 from collections.abc import Callable, Mapping
 from enum import EnumType, StrEnum
@@ -258,7 +259,7 @@ class Desk:
         )  # fmt: skip
         return {"request": str(made.path), "ref_id": ref_id, "sent": False,
                 "next": f"people run: {made.command}; then "
-                        f"fundlab withdraw --approved {made.path}"}  # fmt: skip
+                        f"fundlab withdraw --approved {shlex.quote(str(made.path))}"}  # fmt: skip
 
     def _period(self, period: str | None, tz: str, basis: Basis) -> pd.DataFrame:
         frame = self._store.read("transfers", settled=True)
