@@ -22,6 +22,8 @@ _LATER = "operations", "requests"
 
 def __getattr__(name: str) -> Any:
     """Of what is asked of a service: who only reads a store has no use for it."""
+    if name == "__all__":
+        return __dir__()
     for module in map(import_module, [f"{__name__}.{later}" for later in _LATER]):
         if name in module.__all__:
             return getattr(module, name)
