@@ -46,8 +46,11 @@ def test_a_sync_imports_neither_pandas_nor_duckdb(tmp_path: Path) -> None:
     assert found.splitlines() == ["True 0", "set()", "60"]
 
 
-@pytest.mark.parametrize("command", [["status", "--offline"], ["balances"]])
-def test_a_look_at_a_store_imports_neither_pandas_nor_duckdb(command: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [(["status", "--offline"], "transfers pending"), (["balances"], "Treasury")],
+)
+def test_a_look_at_a_store_imports_neither_pandas_nor_duckdb(command: list[str], said: str) -> None:
     given = [*command, "--store", str(sample().path)]
     found = run(
         "import atexit, sys; from fundlab.cli import main",
@@ -57,6 +60,7 @@ def test_a_look_at_a_store_imports_neither_pandas_nor_duckdb(command: list[str])
         "with suppress(SystemExit): main()",
     )
     assert found.splitlines()[-1] == "set()"
+    assert said in found
 
 
 ARROW_OF_PANDAS = (
