@@ -101,8 +101,8 @@ _BEGIN: Final = (
     "PRAGMA foreign_keys = ON",
 )
 _ATTEMPTS: Final = """
-SELECT COUNT(*) FROM events WHERE intent = ?1 AND state = 'unknown' AND number > COALESCE(
-(SELECT MAX(number) FROM events WHERE intent = ?1 AND state = 'refused'), 0)
+SELECT COUNT(*) FROM events WHERE intent = :intent AND state = 'unknown' AND number > COALESCE(
+(SELECT MAX(number) FROM events WHERE intent = :intent AND state = 'refused'), 0)
 """
 """Those that no refusal has settled."""
 _SANDBOX_KEPT_S: Final = 30 * 86_400.0
@@ -279,7 +279,7 @@ class Journal:
         """Write down what ``state_of`` says became of an attempt, told whether it was the only one
         that is not settled; that state. A ``done`` entry stays so."""
         with self.opened(write=True) as (book, database):
-            (attempts,) = database.execute(_ATTEMPTS, (entry.number,)).fetchone()
+            (attempts,) = database.execute(_ATTEMPTS, {"intent": entry.number}).fetchone()
             state = state_of(attempts == 1)
             if state == "done":
                 book.note(entry, state, made)
