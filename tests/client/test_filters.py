@@ -211,7 +211,7 @@ def test_of_no_values_come_no_rows_and_nothing_is_asked(rows_of: Rows, empty: An
         ({"profile_ids": 5}, "profile_ids is a int"),
         ({"created_at_gte": 5}, "created_at_gte: 5 is not a time"),
         (
-            {"created_at_gte": np.datetime64("NaT")},
+            {"created_at_gte": np.datetime64("NaT", "ns")},
             r"created_at_gte: \w+\.datetime64\('NaT'.*\) is not a time",
         ),
         ({"created_at_gte": pd.NaT}, "created_at_gte: NaT is not a time"),

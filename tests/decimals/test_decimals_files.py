@@ -269,7 +269,9 @@ def test_rolling_names_what_it_takes() -> None:
         rolling(backwards, "7D")
 
 
-@pytest.mark.parametrize("window", ["-1D", "0D", pd.Timedelta(0), "soon", np.timedelta64("NaT")])
+@pytest.mark.parametrize(
+    "window", ["-1D", "0D", pd.Timedelta(0), "soon", np.timedelta64("NaT", "ns")]
+)
 def test_a_window_is_longer_than_none(window: Any) -> None:
     times = pd.date_range("2026-10-01", periods=2)
     with pytest.raises(ValueError, match="window="):
