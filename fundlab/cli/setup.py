@@ -254,9 +254,7 @@ def init(
     text = f"profile [{name}] is in {path}{where}; its store is {values['store']}"
     advice = "\n".join(["next:", *(f"  {one}" for one in steps)])
     if used is None:
-        given = any(key.startswith("FUNDLAB_") and key != _SECRET for key in os.environ)
-        instead = "the FUNDLAB_… settings of this shell count" if given else "no profile is chosen"
-        advice += f"\nWithout --profile, {instead}, not [{name}]."
+        advice += f"\nWithout --profile or {PROFILE} no command takes [{name}]."
     _show_checks(checks, then, as_json, body, text, advice)
 
 

@@ -236,9 +236,7 @@ def test_in_the_environment_of_a_sandbox_the_next_commands_take_the_profile(
         monkeypatch.setenv(name, value)
     status, out, _ = fundlab("init")
     assert (status, "  fundlab --profile sandbox sync\n" in out) == (0, True)
-    assert out.endswith(
-        "Without --profile, the FUNDLAB_… settings of this shell count, not [sandbox].\n"
-    )
+    assert out.endswith("Without --profile or FUNDLAB_PROFILE no command takes [sandbox].\n")
     assert fundlab("--profile", "sandbox", "sync", "addresses")[0] == 0
     assert (config.parents[1] / "data" / "sandbox" / "addresses").is_dir()
     assert not (config.parents[1] / "data" / "store").exists()
