@@ -274,7 +274,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def check_window(window: object, name: str = "window") -> None:
-    """Raises :class:`AnalysisError` for what is no number of days."""
+    """Raises :class:`AnalysisError` for what is not a valid number of days."""
     if (
         isinstance(window, bool)
         or not isinstance(window, int)
