@@ -231,7 +231,7 @@ def conversions(
 def ageing(
     transfers: FrameT,
     as_of: str | datetime | None = None,
-    edges: Sequence[str] = ("1h", "1D", "3D", "7D"),
+    edges: Sequence[str] = ("1h", "1D", "3D", "7D", "30D"),
 ) -> FrameT:
     """``type``, ``asset``, ``age``, ``count`` (int64), ``total`` (decimal), ``oldest`` (its
     ``created_at``), by type, asset and age, the youngest first: pending transfers at ``as_of``,
@@ -242,8 +242,8 @@ def ageing(
     :class:`AnalysisError` for edges that make no sense, missing columns and invalid rows.
 
     >>> fl.flows.ageing(transfers, "2026-10-31")
-                  type asset    age  count  total                    oldest
-    0  WIRE_WITHDRAWAL   USD  7D on      1  100.5 2026-10-05 09:00:00+00:00
+                  type asset        age  count  total                    oldest
+    0  WIRE_WITHDRAWAL   USD  7D to 30D      1  100.5 2026-10-05 09:00:00+00:00
     """
     moment = time.time_ns() if as_of is None else moment_ns(as_of, "as_of")
     try:

@@ -311,7 +311,7 @@ def test_conversions_by_period_and_basis(kind: str) -> None:
 def test_ageing_by_literal(kind: str) -> None:
     rows = [
         transfer(str(age), status="PENDING", created_at=START + 10 * DAY - age)
-        for age in (0, DAY // 24 - 1, DAY // 24, DAY, 3 * DAY, 7 * DAY, 9 * DAY)
+        for age in (0, DAY // 24 - 1, DAY // 24, DAY, 3 * DAY, 7 * DAY, 9 * DAY, 30 * DAY)
     ]
     rows += [transfer("done"), transfer("later", status="PENDING", created_at=START + 11 * DAY)]
     result = flows.ageing(KINDS[kind](rows), "2026-01-11")
@@ -320,10 +320,11 @@ def test_ageing_by_literal(kind: str) -> None:
         ("1h to 1D", 1, D("10")),
         ("1D to 3D", 1, D("10")),
         ("3D to 7D", 1, D("10")),
-        ("7D on", 2, D("20")),
+        ("7D to 30D", 2, D("20")),
+        ("30D on", 1, D("10")),
     ]
     now = told(flows.ageing(KINDS[kind](rows)), "age", "count")
-    assert now == [("7D on", 8)]  # "later", too: nothing is left out
+    assert now == [("30D on", 9)]  # "later", too: nothing is left out
     for edges in ((), ("2D", "1D"), ("0D",), ("soon",)):
         with pytest.raises(AnalysisError, match="edges="):
             flows.ageing(KINDS[kind](rows), "2026-01-11", edges)

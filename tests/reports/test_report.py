@@ -571,7 +571,7 @@ def test_open_items_are_shown_by_age_the_oldest_first_in_plain_words() -> None:
                         "type": kind} for age in ages for kind in kinds))  # fmt: skip
     view = page_tables(build(rows, reported()))["ageing"]
     assert [(row[0].text, row[0].place) for row in view.rows[::2]] == [
-        ("7 d on", 3), ("1 d to 3 d", 2), ("1 h to 1 d", 1), ("under 1 h", 0),
+        ("30 d on", 3), ("1 d to 3 d", 2), ("1 h to 1 d", 1), ("under 1 h", 0),
     ]  # fmt: skip
     assert [row[0].text for row in view.rows[::2]] == [row[0].text for row in view.rows[1::2]]
 
