@@ -188,6 +188,7 @@ def moment_or_close(value: Moment | date, parameter: str, tz: str) -> int:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = value.isoformat()
     if isinstance(value, str) and _PERIOD.fullmatch(value) and value.count("-") == 2:
+        day_number(parameter, value)  # refused under the name that the caller gave it
         return period_bounds(value, tz)[1] - 1
     return moment_ns(value, parameter)
 

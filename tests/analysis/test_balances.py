@@ -146,6 +146,14 @@ def test_opening_and_changes_make_the_closing(rows: list[Row], opened: Decimal) 
     assert last == {name: expected[name] for name in last}
 
 
+@pytest.mark.parametrize("when", ["2026-13-01", "2026-02-30", "9999-12-31"])
+def test_a_date_that_is_not_one_is_refused_under_the_name_that_the_caller_gave_it(
+    when: str,
+) -> None:
+    with pytest.raises(AnalysisError, match=f"^when='{when}' is not "):
+        balances.at(pandas(ROWS), when)
+
+
 def test_at_includes_its_own_nanosecond_and_not_the_next() -> None:
     frame = pandas(ROWS)
     assert records(balances.at(frame, "2026-01-01T00:00:00.000000001Z")) == []
