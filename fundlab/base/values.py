@@ -349,8 +349,10 @@ def length_text(ns: int) -> str:
     unit and the next one, rounded towards zero."""
     seconds, below = divmod(abs(ns), 10**9)
     sign = "-" * (ns < 0)
+    if not seconds and below < 10**6:
+        return "under 1 ms" if ns > 0 else "over -1 ms" if ns else "0 s"
     if not seconds:
-        return f"{sign}{below // 10**6} ms" if below >= 10**6 else "under 1 ms" if ns else "0 s"
+        return f"{sign}{below // 10**6} ms"
     for (size, unit), (part, smaller) in pairwise(_LENGTHS):
         if seconds >= size:
             rest = seconds % size // part

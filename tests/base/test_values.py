@@ -245,7 +245,7 @@ def test_a_moment_beyond_the_calendar(value: datetime) -> None:
         ("0s", "0 s"), ("1ns", "under 1 ms"), ("999us", "under 1 ms"), ("250ms", "250 ms"),
         ("59.999s", "59 s"), ("60s", "1 min"), ("61s", "1 min 1 s"), ("1h59s", "1 h"),
         ("27h3min", "1 d 3 h"), ("1D59min", "1 d"), ("1234D5h", "1,234 d 5 h"), ("-90s",
-        "-1 min 30 s"),
+        "-1 min 30 s"), ("-1ns", "over -1 ms"), ("-250ms", "-250 ms"),
     ],
 )  # fmt: skip
 def test_a_length_of_time_is_said_in_its_two_largest_units(length: str, text: str) -> None:
