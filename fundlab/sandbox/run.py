@@ -116,7 +116,10 @@ def _started(command: Sequence[str], sandbox: Sandbox) -> subprocess.Popen[bytes
     try:
         return subprocess.Popen(command, env=kept | sandbox.environment())  # noqa: S603 - the user's own
     except OSError as error:
-        raise SandboxError(f"{command[0]} cannot be run: {error.strerror}") from None
+        raise SandboxError(
+            f"{command[0]} cannot be run: {error.strerror}; 'fundlab sandbox' by itself serves, "
+            "and what follows -- is a program to run with it"
+        ) from None
 
 
 def _before_a_terminal() -> bool:

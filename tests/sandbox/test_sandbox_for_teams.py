@@ -60,7 +60,10 @@ def test_a_command_finds_the_sandbox_and_its_status_is_passed_on() -> None:
 def test_a_command_that_cannot_be_run_is_named() -> None:
     done = run("--", "no-such-command")
     assert done.returncode == 1
-    assert done.stderr == "fundlab: no-such-command cannot be run: No such file or directory\n"
+    assert done.stderr == (
+        "fundlab: no-such-command cannot be run: No such file or directory; 'fundlab sandbox' by "
+        "itself serves, and what follows -- is a program to run with it\n"
+    )
 
 
 @pytest.mark.seconds
