@@ -59,8 +59,8 @@ class Store(TableStore):
     """A store at ``path``, created by the first sync; without one, the store of the settings.
 
     Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,
-    with a zone or in UTC. ``clock`` gives nanoseconds since 1970. A ``read_only`` store is never
-    written to: what would, raises ``StoreError``.
+    with a zone or in UTC. ``clock`` gives nanoseconds since 1970. A ``read_only`` store, as
+    the sample is, is never written to: what would, raises ``StoreError``.
 
     ``path`` is a folder (``~`` is the home, and it stays the same place where the process changes
     its folder), or anywhere else: a URI (``s3://bucket/books``, ``gs://…``, ``memory://…``) or a
@@ -94,6 +94,7 @@ class Store(TableStore):
         read_only: bool = False,
     ) -> None:
         path = store_folder() if path is None else path
+        read_only = read_only or os.path.realpath(str(path)) in map(os.path.realpath, _SAMPLES)
         super().__init__(path, filesystem=filesystem, clock=clock, read_only=read_only)
 
     def sync(
@@ -386,5 +387,5 @@ def sample() -> Store:
     """
     for path in _SAMPLES:
         if path.is_dir():
-            return Store(path, read_only=True)
+            return Store(path)
     raise StoreError(f"the sample store is not at {_SAMPLES[0]}; install fundlab again")

@@ -6,6 +6,7 @@ import runpy
 import shutil
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -60,6 +61,18 @@ def test_nothing_is_written_to_it() -> None:
     ):
         with pytest.raises(fl.errors.FundlabError, match=r"read-only; copy the folder|within"):
             write()
+    assert content(folder) == before
+
+
+def test_no_command_writes_to_it_either(tmp_path: Path, fundlab: Any) -> None:
+    folder = Path(str(fl.sample().path))
+    before = content(folder)
+    (tmp_path / "link").symlink_to(folder)
+    asked = ("2026-10", "--store", tmp_path / "link", "--out", tmp_path / "out")
+    assert fundlab("report", *asked, "--format", "csv")[0] == 0
+    assert fundlab("close", *asked)[0] == 1
+    status, _, told = fundlab("report", "--store", folder, "--out", folder, "--format", "csv")
+    assert (status, "is a store: give a folder beside it" in told) == (1, True)
     assert content(folder) == before
 
 
