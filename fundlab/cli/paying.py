@@ -156,19 +156,30 @@ def withdraw(
 
 def answer_with_rows(rows: pd.DataFrame, as_json: bool, nothing: str) -> None:
     """Rows of the journal: one line each, and what is to be said of it below."""
+    from fundlab.display import Cell, Table
+
     plain = rows.astype("object").where(rows.notna(), None)
     for name in ("confirmed_at", "noted_at", "amount", "fee", "total"):
         plain[name] = [None if one is None else str(one) for one in plain[name]]
-    found, lines = plain.to_dict("records"), []
-    for row in found:
-        shown = [
-            row["confirmed_at"][:19], row["state"], row["status"], row["action"],
-            row["amount"] and money_text(Decimal(row["amount"])), row["asset"],
-            row["account"], row["ref_id"], row["resource_id"],
-        ]  # fmt: skip
-        lines.append("  ".join(filter(None, shown)))
-        lines += [f"  {text}" for text in (row["detail"], row["difference"]) if text]
-    answer({"rows": found}, as_json, "\n".join(map(printable, lines)) or nothing)
+    found = plain.to_dict("records")
+    names = ("confirmed_at", "state", "status", "action", "amount", "asset", "account", "ref_id",
+             "resource_id")  # fmt: skip
+    columns = [one for one in names if any(row[one] for row in found)]
+    table = Table(
+        tuple((one, "number" if one == "amount" else "text") for one in columns),
+        tuple(tuple(Cell(_shown(name, row[name])) for name in columns) for row in found),
+    )
+    head, *below = table.lines()
+    lines = [head]
+    for row, line in zip(found, below, strict=True):
+        lines += [line, *(f"  {text}" for text in (row["detail"], row["difference"]) if text)]
+    answer({"rows": found}, as_json, "\n".join(map(printable, lines)) if found else nothing)
+
+
+def _shown(column: str, value: str | None) -> str:
+    if value is None or column not in ("confirmed_at", "amount"):
+        return value or ""
+    return f"{value[:19]}Z" if column == "confirmed_at" else money_text(Decimal(value))
 
 
 @commands.command("journal")

@@ -49,11 +49,11 @@ def journal(
     ``folder`` is where the journals are, by default where the settings say: one for each service
     and credential, its rows the oldest first. One row for each intent: ``number``,
     ``confirmed_at``, ``action``, ``state`` (``done``, ``unknown``, ``refused`` or ``absent``), the
-    ``status`` last seen, ``amount``, ``asset``, ``fee``, ``total`` (type ``decimal``), the
-    ``account`` (masked), ids, ``ref_id``, ``batch``, ``noted_at``, ``detail``, the ``service`` and
-    the ``store``; and the ``difference`` of a payment from its card or from what ``store`` (by
-    default that of the settings) has of it; ``asked_by`` and ``approved_by``, where others
-    approved it. Empty where nothing was ever confirmed.
+    ``status`` last seen (of one that was pending then, by ``store``), ``amount``, ``asset``,
+    ``fee``, ``total`` (type ``decimal``), the ``account`` (masked), ids, ``ref_id``, ``batch``,
+    ``noted_at``, ``detail``, the ``service`` and the ``store``; and the ``difference`` of a payment
+    from its card or from what ``store`` (by default that of the settings) has of it; ``asked_by``
+    and ``approved_by``, where others approved it. Empty where nothing was ever confirmed.
 
     >>> plan = fl.plan_deposit(client, profile_id=sandbox.profile_ids[0], say=lambda line: None)
     >>> instructions = plan.submit(confirm=plan.code)
@@ -73,7 +73,10 @@ def journal(
         against = reconciled(place, [*chain.from_iterable(own)], only_own=False)
     except StoreError:  # the journal is shown without a store that cannot be read, too
         against = reconcile([entry for entry, _ in entries], None, complete_until=0)
-    return journal_frame(entries, against.by_ref_id())
+    rows = journal_frame(entries, against.by_ref_id())
+    shown = rows["resource_id"].map(against.statuses).astype(rows["status"].dtype)
+    rows["status"] = rows["status"].mask(shown.notna() & (rows["status"] == "PENDING"), shown)
+    return rows
 
 
 def journal_entries(store: TableStore) -> list[Entry]:

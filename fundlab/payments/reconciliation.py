@@ -67,7 +67,8 @@ class Reconciliation:
 
     ``differences`` are what is wrong and nobody ``accepted``; ``others`` debits that no journal of
     this user knows, where those may be: payments of colleagues and other programs. ``approved_by``
-    says of each payment that others approved, by its ``ref_id``, who.
+    says of each payment that others approved, by its ``ref_id``, who; ``statuses`` has that of each
+    transfer that was made, by its id.
     """
 
     entries: int
@@ -75,6 +76,7 @@ class Reconciliation:
     others: tuple[Difference, ...]
     accepted: tuple[Difference, ...] = ()
     approved_by: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    statuses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def by_ref_id(self) -> dict[str, str]:
         """What is wrong with each payment, in words, by its ``ref_id``; what was accepted, too."""
@@ -158,6 +160,7 @@ def reconcile(
             by_ref_id[str(row["ref_id"]).casefold()].append(row)
     stands_for: dict[str, list[Entry]] = defaultdict(list)
     known: set[str] = set()
+    statuses: dict[str, str] = {}
     found: list[Difference] = []
 
     for entry in payments:
@@ -192,6 +195,8 @@ def reconcile(
                 ))  # fmt: skip
             made = {"type": "WIRE_WITHDRAWAL", "direction": "DEBIT", "fee": entry.fee,
                     "total": entry.total}  # fmt: skip
+        else:
+            statuses[entry.resource_id] = str(made["status"])
         different = card_differences(entry.facts, made)
         kind = str(made["type"])
         if made["direction"] != "DEBIT" or not kind.endswith("_WITHDRAWAL"):
@@ -228,8 +233,9 @@ def reconcile(
     }  # fmt: skip
     differences = (*found, *others) if only_own else tuple(found)
     return Reconciliation(
-        len(payments), differences, () if only_own else others, approved_by=approved
-    )
+        len(payments), differences, () if only_own else others, approved_by=approved,
+        statuses=statuses,
+    )  # fmt: skip
 
 
 def reconciled(
