@@ -15,7 +15,6 @@ from typing import Any, Final
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from jwt.algorithms import Algorithm, get_default_algorithms
 
 from fundlab.base.errors import SandboxError
 from fundlab.models import SCOPES, SIGNATURE_LIFETIME_S, TOKEN_LIFETIME_S
@@ -29,11 +28,6 @@ SIGNATURE_AHEAD_S: Final = 5 * 60
 
 _TIMESTAMP = re.compile(r"[0-9]{1,12}", re.ASCII)
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
-_VERIFIERS: Final[dict[str, Algorithm]] = {
-    name: algorithm
-    for name, algorithm in get_default_algorithms().items()
-    if name in SIGNING_ALGORITHMS
-}
 PublicKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
 
@@ -247,6 +241,8 @@ class Access:
     def _verify(
         self, client_id: str, compact: bytes, method: str, target: bytes, body: bytes
     ) -> None:
+        from jwt.algorithms import get_default_algorithms  # which loads X.509 and urllib
+
         header, signed, signature, payload = _split(compact)
         kid, alg = header.get("kid"), header.get("alg")
         if "crit" in header or "b64" in header:
@@ -282,7 +278,7 @@ class Access:
         if not hmac.compare_digest(payload, _encode(body)):
             raise unauthorized("signature: the payload is not the exact bytes of the body")
         _, key = load_public_key(row[1])
-        if not _VERIFIERS[alg].verify(signed, key, signature):
+        if not get_default_algorithms()[alg].verify(signed, key, signature):
             raise unauthorized("signature: it does not verify")
 
 

@@ -74,7 +74,7 @@ def add_control(app: FastAPI, control: Control) -> None:
     async def show(view: Callable[[], Any], _: Request) -> Response:
         return JSONResponse(view())
 
-    async def act(name: str, action: Callable[..., Any], request: Request) -> Response:
+    async def act(name: str, request: Request) -> Response:
         declared = request.headers.get("content-type", "").partition(";")[0].strip()
         if declared != "application/json":  # what a web page cannot send across origins unasked
             raise Refusal(415, "the content type must be application/json")
@@ -82,7 +82,7 @@ def add_control(app: FastAPI, control: Control) -> None:
         arguments: dict[str, Any] = read_json_object(body) if body else {}
         if "self" in arguments:  # which older releases of pydantic take for the wrapper's own
             raise Refusal(400, f"{name} has no argument 'self'")
-        return JSONResponse(action(**arguments))
+        return JSONResponse(checked_action(name)(control, **arguments))
 
     async def answer(endpoint: Endpoint, request: Request) -> Response:
         """Problems for whatever is refused. Page and document hold nothing that needs a key."""
@@ -107,8 +107,14 @@ def add_control(app: FastAPI, control: Control) -> None:
     for name in VIEWS:
         add(f"{CONTROL_PREFIX}/{name}", "GET", partial(show, getattr(control, name)))
     for name in ACTIONS:
-        action = validate_call(getattr(control, name))
-        add(f"{CONTROL_PREFIX}/{name}", "POST", partial(act, name, action))
+        add(f"{CONTROL_PREFIX}/{name}", "POST", partial(act, name))
+
+
+@cache
+def checked_action(name: str) -> Callable[..., Json]:
+    """The method of ``Control``, which checks its arguments; made when it is first called."""
+    action: Callable[..., Json] = validate_call(getattr(Control, name))
+    return action
 
 
 def page_headers(nonce: str) -> dict[str, str]:

@@ -29,7 +29,6 @@ from fundlab.base.values import Instant
 from fundlab.client.client import Client, connect
 from fundlab.sandbox.app import build_app
 from fundlab.sandbox.behaviour import read_behaviour
-from fundlab.sandbox.certificate import self_signed
 from fundlab.sandbox.clock import ClockMode
 from fundlab.sandbox.control import Control
 from fundlab.sandbox.control_http import CONTROL_PREFIX, add_control
@@ -54,6 +53,8 @@ ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - given
 """Under which address of this machine one is reached that listens on all."""
 MAX_PORT: Final = 65_535
 START_TIMEOUT_S: Final = 10.0
+STOP_TIMEOUT_S: Final = 2.0
+"""For what is being answered when the sandbox stops."""
 MAX_HEAD_BYTES: Final = 2 * 1024 * 1024
 OF_A_SERVICE: Final = tuple(
     f"{ENVIRONMENT_PREFIX}{name.upper()}"
@@ -247,6 +248,8 @@ class Sandbox:
         add_control(app, self.control)
         certificate, private = self._tls.certificate, self._tls.key
         if self._tls.self_signed:
+            from fundlab.sandbox.certificate import self_signed  # X.509, which takes a while
+
             made, secret = self_signed([self._host])
             private = self._kept("tls-key.pem", secret)
             if certificate is None:
@@ -257,8 +260,8 @@ class Sandbox:
         config = uvicorn.Config(
             app, http="h11", ws="none", lifespan="off",
             loop="asyncio", access_log=False, log_config=None, log_level=logging.CRITICAL,
-            server_header=False, proxy_headers=False, timeout_graceful_shutdown=2,
-            timeout_keep_alive=60, h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+            server_header=False, proxy_headers=False, timeout_keep_alive=60,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
             ssl_certfile=certificate, ssl_keyfile=private,
         )  # fmt: skip
         try:
@@ -275,7 +278,7 @@ class Sandbox:
         thread.start()
 
         def finish() -> None:
-            server.should_exit = True
+            server.end()
             try:
                 thread.join()
             finally:
@@ -460,12 +463,36 @@ class Sandbox:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which leaves no connection half closed: the end of one over TLS takes as
-    long as the other side likes."""
+    """uvicorn's server, which ends when it is told, where uvicorn looks ten times a second; and
+    leaves no connection half closed: the end of one over TLS takes as long as the other side likes.
+    """
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().shutdown(sockets)
-        for connection in list(self.server_state.connections):
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    def end(self) -> None:
+        """From whatever thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._told.set)
+
+    async def main_loop(self) -> None:
+        self._told, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        while not await self.on_tick(0):  # sets the time of answers
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), 1)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - the servers have them
+        for listening in self.servers:
+            listening.close()
+        state, deadline = self.server_state, time.monotonic() + STOP_TIMEOUT_S
+        for connection in list(state.connections):
+            connection.shutdown()
+        while (state.connections or state.tasks) and time.monotonic() < deadline:
+            await asyncio.sleep(0.002)
+        for task in state.tasks:
+            task.cancel()
+        for connection in list(state.connections):
             connection.transport.abort()
         for _ in range(3):  # the turns of the loop in which their sockets are closed
             await asyncio.sleep(0)
