@@ -56,6 +56,7 @@ if importlib.util.find_spec("fcntl") is None:
     )
 
 from fundlab.base import errors, pandas_hook
+from fundlab.base.garbage import no_search
 
 if TYPE_CHECKING:
     from fundlab import bank, charts, decimals, exports, models, sandbox
@@ -228,7 +229,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         said = errors.with_likely(repr(name), __all__)
         raise AttributeError(f"module 'fundlab' has no attribute {said}")
-    home = importlib.import_module(_HOME[name])
+    with no_search(stays=True):
+        home = importlib.import_module(_HOME[name])
     value = globals()[name] = getattr(home, name, home)
     return value
 

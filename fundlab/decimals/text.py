@@ -6,13 +6,12 @@ optional sign, at most 64 characters and at most 20 digits before and 18 after t
 
 from __future__ import annotations
 
-import gc
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.base.garbage import no_search
 from fundlab.decimals import kernels
 from fundlab.decimals.int128 import (
     BLOCK,
@@ -78,14 +77,9 @@ def to_objects(units: Units, missing: Bools, na_value: object) -> npt.NDArray[np
     if len(units) > BLOCK:  # of amounts that are many, some are mostly the same
         codes, (units, _) = distinct(units, np.zeros(len(units), bool), kept=True)
     texts = to_text(units, np.zeros(len(units), bool)).to_pylist()
-    collecting = gc.isenabled()
-    gc.disable()  # looking for cycles among new numbers would take most of the time
-    try:
+    with no_search():
         # not through a list: NumPy would look for sequences in each of its numbers
         out = np.fromiter(map(ExactDecimal, texts), object, len(texts))
-    finally:
-        if collecting:
-            gc.enable()
     out = out if codes is None else out[codes]
     out[missing] = na_value
     return out

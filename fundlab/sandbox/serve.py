@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from fundlab.base.errors import SandboxError
+from fundlab.base.garbage import no_search
 from fundlab.base.values import Instant
 from fundlab.client.client import Client, connect
 from fundlab.sandbox.app import build_app
@@ -244,8 +245,9 @@ class Sandbox:
         if key is not None:
             self.signing_key, self.signing_key_id = self._kept("signing-key.pem", key[1]), key[0]
 
-        app = build_app(service)
-        add_control(app, self.control)
+        with no_search(stays=True):
+            app = build_app(service)
+            add_control(app, self.control)
         certificate, private = self._tls.certificate, self._tls.key
         if self._tls.self_signed:
             from fundlab.sandbox.certificate import self_signed  # X.509, which takes a while

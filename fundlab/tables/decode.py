@@ -14,7 +14,6 @@ The first malformed value stops the page with a ``DataError`` that names it.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import re
 import threading
@@ -39,6 +38,7 @@ from fundlab.base.errors import (
     shorten,
 )
 from fundlab.base.exact import AMOUNT
+from fundlab.base.garbage import no_search
 from fundlab.base.values import Amount, Instant, unless_unset
 from fundlab.models import FiatNetworkInstructions
 from fundlab.tables.plain_pages import INSTRUCTIONS, read_plain
@@ -158,13 +158,8 @@ def _decoded(table: Table, body: bytes, page: int) -> Page:
         arrays, extras = plain[0], _objects(kept, plain[0][len(table.columns) - 1 :])
         del arrays[len(table.columns) - 1 :]
     else:
-        collecting = gc.isenabled()
-        gc.disable()  # thousands of objects that hold no cycle: looking for one costs a tenth
-        try:
+        with no_search():
             arrays, extras, cursors = _read_carefully(table, body, page)
-        finally:
-            if collecting:
-                gc.enable()
     for column, array in zip(table.columns, arrays, strict=False):
         if column.kind != "enum":
             continue
