@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from fundlab.base.errors import FundlabError, number_of, printable
+from fundlab.base.errors import FundlabError, listed, number_of, printable
 from fundlab.base.terminal import BREAKS, FAILED, answer, say
 from fundlab.cli.options import (
     Json,
@@ -165,10 +165,12 @@ def accept_gone(
     books = existing_store(store)
     found = books.accept_gone(ids or None, by=by, reason=reason, still_counts=still_counts)
     done = found["id"].tolist()
-    text = "no row is gone"
+    text = "no row is gone: 'fundlab verify' names those that are"
     if done:
         counts = "counted as before" if still_counts else "in no figure from now on"
-        text = f"{number_of(len(done), 'row')} accepted as gone, {counts}"
+        text = f"{number_of(len(done), 'row')} accepted as gone, {counts}: {listed(done)}"
+    if done and not still_counts:
+        text += "; to undo that, give the ids again with --still-counts"
     answer({"accepted": done, "by": by, "reason": reason}, as_json, text)
 
 

@@ -183,7 +183,7 @@ def approve(
     for line in said["saw"]:
         show(printable(f"  | {line}"))
     show("As it stands now:")
-    for plan in plans:
+    for plan in with_approvals(plans, file):
         show(repr(plan))
     codes = {plan.ref_id: plan.code for plan in plans}
     code = plans[0].code

@@ -415,10 +415,12 @@ def check_payable(
     if since is not None:
         check_unchanged(since.account, plan.account)
         if since.fee is not None and plan.fee != since.fee:
+            now = "none known" if plan.fee is None else money_text(plan.fee)
             raise ActionRefused(
                 "fee_changed",
-                f"the last fee to this account has changed since the plan, from {since.fee} to "
-                f"{plan.fee} {plan.asset}; nothing was sent now: {_PLAN_AGAIN}",
+                f"the last fee to this account has changed since the plan, from "
+                f"{money_text(since.fee)} to {now} {plan.asset}; nothing was sent now: "
+                f"{_PLAN_AGAIN}",
             )
     arguments, account, fee = plan.arguments, plan.account, plan.fee
     settings, memo = plan.context.client.settings, arguments.get("memo", "")
@@ -426,8 +428,8 @@ def check_payable(
     if plan.amount <= 0:
         raise ActionRefused(
             "amount",
-            f"total={arguments['total']} does not exceed the fee of {fee}; nothing was sent: "
-            "withdraw more",
+            f"total={arguments['total']} does not exceed the fee of "
+            f"{money_text(fee or Decimal(0))}; nothing was sent: withdraw more",
         )
     if account.network == "CUBIX" and len(memo) > MAX_CUBIX_MEMO:
         raise ActionRefused(
@@ -711,7 +713,9 @@ def describe(
         more = f" and {len(others) - MOST_SHOWN} more" if len(others) > MOST_SHOWN else ""
         warned.append(f"Also to this account in the last 24 hours: {shown}{more}.")
     if plan.total is None and usual and EXACT.add(plan.amount, usual[-1]) > plan.available:
-        warned.append(f"A fee of {usual[-1]} would not be covered: the service may refuse.")
+        warned.append(
+            f"A fee of {money_text(usual[-1])} would not be covered: the service may refuse."
+        )
     for end, of in (("identity", account.identity_id), ("account", account.account_id)):
         given = arguments.get(f"{end}_id")
         if of and not given:

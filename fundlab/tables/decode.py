@@ -63,6 +63,9 @@ MEMBER_TYPES: Final[Mapping[Kind, Any]] = {
     "json": msgspec.Raw,
 }
 
+_MUST_BE: Final[Mapping[Kind, str]] = {
+    "flag": "true or false", "count": "a whole number of 64 bits"
+}  # fmt: skip
 _OF_INSTRUCTIONS: Final = frozenset(FiatNetworkInstructions.model_fields)
 _NULL: Final = msgspec.Raw(b"null")
 _AWKWARD: Final = re.compile(r'[\x00-\x1f"\\]')  # what msgspec refuses in a member's name
@@ -447,9 +450,9 @@ def _culprit(table: Table, records: Sequence[Members], page: int, refused: Excep
                 )
             try:
                 msgspec.json.decode(raw, type=str if required else MEMBER_TYPES[column.kind])
-            except msgspec.ValidationError as error:
+            except msgspec.ValidationError:
                 return DataError(
-                    str(error), table=table.name, page=page, record=id_, field=column.name,
-                    value=bytes(raw).decode(),
+                    f"must be {_MUST_BE.get(column.kind, 'text in quotes')}", table=table.name,
+                    page=page, record=id_, field=column.name, value=bytes(raw).decode(),
                 )  # fmt: skip
     return DataError(str(refused), table=table.name, page=page)

@@ -103,12 +103,16 @@ class TestFullPass:
             return sorted(store.read("transfers")["id"])
 
         run(["accept-gone", *said])
-        assert capsys.readouterr().out == "2 rows accepted as gone, in no figure from now on\n"
+        assert capsys.readouterr().out == (
+            "2 rows accepted as gone, in no figure from now on: t-000002, t-000003; to undo that, "
+            "give the ids again with --still-counts\n"
+        )
         assert ids() == ["t-000001", "t-000004", "t-000005"]
         run(["accept-gone", "--still-counts", *said])  # those that wait for it: none
-        assert capsys.readouterr().out == "no row is gone\n"
+        said_none = "no row is gone: 'fundlab verify' names those that are\n"
+        assert capsys.readouterr().out == said_none
         run(["accept-gone", "t-000002", "--still-counts", *said])
-        assert capsys.readouterr().out == "1 row accepted as gone, counted as before\n"
+        assert capsys.readouterr().out == "1 row accepted as gone, counted as before: t-000002\n"
         assert ids() == ["t-000001", "t-000002", "t-000004", "t-000005"]
         with pytest.raises(InvalidRequest, match=r"t-000002.*'fundlab verify'"):
             store.accept_gone("t-000002", by="Ben", reason="again", still_counts=True)

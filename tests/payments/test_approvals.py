@@ -181,6 +181,9 @@ def test_only_an_approver_who_did_not_ask_signs_and_only_by_the_code(
     assert path == next(tmp_path.glob(f"{request.stem}.approved-*"))
     assert "Ana asks, at 20" in str(shown[0])
     assert str(shown[0]).endswith("Z: rent")
+    assert "approved by" not in str(shown[-1])
+    approve("Carl")
+    assert "approved by Bea\n" in str(shown[-1])  # who signs next sees who signed
     assert plan.submit(confirm=plan.code, approved=request).ref_id == plan.ref_id
 
 

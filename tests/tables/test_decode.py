@@ -200,6 +200,11 @@ class TestMalformed:
         with pytest.raises(DataError, match="record #1: not an object: '7'"):
             decode_page("transfers", b'{"items":[7]}')
 
+    def test_what_is_wrong_is_said_in_plain_words(self) -> None:
+        with pytest.raises(DataError, match="'asset': must be text in quotes: '5'") as caught:
+            decode_page("transfers", page(transfer(id="t", asset=5)))
+        assert caught.value.reason == "asset: must be text in quotes"
+
     def test_a_count_beyond_64_bits(self) -> None:
         body = page({"id": "e", "undelivered_webhooks": 2**63}, items="events")
         with pytest.raises(DataError, match="undelivered_webhooks"):
