@@ -32,7 +32,7 @@ from fundlab.bank.mt940 import read_mt940
 from fundlab.bank.ofx import read_ofx
 from fundlab.bank.profiles import read_profile
 from fundlab.bank.proof import prove
-from fundlab.base.errors import AnalysisError, StatementError
+from fundlab.base.errors import AnalysisError, StatementError, install_command
 from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum
 from fundlab.tables.frames import to_frame
@@ -229,7 +229,9 @@ def read_pages(file: str | Path, habits: Mapping[str, Any]) -> list[Page]:
     except RecursionError as error:
         raise AnalysisError(f"{path} is not a valid {kind} statement: too deep") from error
     except ImportError as error:
-        raise AnalysisError(f"{path}: {kind} needs {error.name}; install fundlab[bank]") from error
+        raise AnalysisError(
+            f"{path}: {kind} needs {error.name}; run {install_command('bank')}"
+        ) from error
     sha256 = hashlib.sha256(content).hexdigest()
     for page in pages:
         page.file, page.sha256, page.format = str(path), sha256, kind

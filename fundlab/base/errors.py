@@ -438,6 +438,27 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(map(printable, names[:most])) + more
 
 
+def install_command(extra: str) -> str:
+    """What a shell takes to add ``extra`` to this installation: from the folder it came from, if it
+    came from one, by the installer that there is."""
+    import json
+    import shlex
+    from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.util import find_spec
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        origin = json.loads(distribution("fundlab").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        origin = {}
+    wanted = ["fundlab"]
+    if "dir_info" in origin:
+        editable = ["-e"] * bool(origin["dir_info"].get("editable"))
+        wanted = [*editable, unquote(urlsplit(origin["url"]).path)]
+    wanted[-1] += f"[{extra}]"
+    return f"{'pip' if find_spec('pip') else 'uv pip'} install {shlex.join(wanted)}"
+
+
 def with_likely(name: str, known: Iterable[str]) -> str:
     """``name``, and which of ``known`` it may be a slip for."""
     likely = difflib.get_close_matches(name, sorted(known), n=1)

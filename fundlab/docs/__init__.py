@@ -17,7 +17,7 @@ from typing import Final
 import platformdirs
 from typer.core import TyperGroup
 
-from fundlab.base.errors import FundlabError
+from fundlab.base.errors import FundlabError, install_command
 from fundlab.docs import pages
 
 PACKAGE: Final = Path(__file__).parents[1]
@@ -40,7 +40,7 @@ def build(program: TyperGroup, folder: Path | None = None, *, strict: bool = Fal
     if importlib.util.find_spec("myst_nb") is None or importlib.util.find_spec("furo") is None:
         raise FundlabError(
             "the documentation is built with Sphinx, which is not installed; run "
-            "pip install 'fundlab[docs]', or read the docstrings: help(fundlab.load_transfers)"
+            f"{install_command('docs')}, or read the docstrings: help(fundlab.load_transfers)"
         )
     notebooks = next(path for path in NOTEBOOKS if path.is_dir())
     if folder is None:

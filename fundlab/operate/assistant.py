@@ -28,7 +28,7 @@ from fundlab.analysis import flows as flow_analysis
 from fundlab.analysis import reconcile
 from fundlab.analysis.counting import choice
 from fundlab.analysis.periods import period_bounds
-from fundlab.base.errors import FundlabError, InvalidRequest, number_of, printable
+from fundlab.base.errors import FundlabError, InvalidRequest, install_command, number_of, printable
 from fundlab.base.values import Instant, plain_text
 from fundlab.evidence.verdict import Judgement
 from fundlab.models import OPERATIONS, Request, enumerations
@@ -282,8 +282,8 @@ def server(store: Store, requests: Path | None = None) -> Any:
         from mcp_types import ToolAnnotations
     except ImportError:
         raise FundlabError(
-            "the server for assistants needs a package that is not installed; run pip install "
-            "'fundlab[mcp]'"
+            "the server for assistants needs a package that is not installed; run "
+            f"{install_command('mcp')}"
         ) from None
     made = MCPServer("fundlab", instructions=INSTRUCTIONS, version=fundlab.__version__,
                      log_level="ERROR")  # fmt: skip

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from fundlab.analysis.reconcile import judge
 from fundlab.bank.reconciliation import Reconciliation, reconcile_files
-from fundlab.base.errors import FundlabError, InvalidRequest, StoreError
+from fundlab.base.errors import FundlabError, InvalidRequest, StoreError, install_command
 from fundlab.base.paths import local_path
 from fundlab.base.progress import progress_bar
 from fundlab.display import Table
@@ -32,7 +32,7 @@ from fundlab.store.manifests import canonical
 from fundlab.store.records import Record
 
 MANIFEST: Final = "pack.json"
-NO_PDF: Final = "there is no PDF: it needs typst, pip install 'fundlab[pdf]'"
+NO_PDF: Final = f"there is no PDF: it needs typst, {install_command('pdf')}"
 _SUFFIXES: Final = (".html", ".pdf", ".xlsx", ".csv", ".json")
 _MADE_WITH: Final = ("fundlab", "jinja2", "pandas", "pyarrow", "typst", "xlsxwriter")
 _ROLES: Final = ("Prepared by", "Reviewed by", "Approved by")

@@ -7,7 +7,7 @@ test bench.
 
 from typing import Any
 
-from fundlab.base.errors import SandboxError
+from fundlab.base.errors import SandboxError, install_command
 
 try:
     from fundlab.sandbox.run import run
@@ -22,8 +22,8 @@ except ModuleNotFoundError as error:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         raise SandboxError(
-            f"the sandbox needs {_lacking.name}, which is not installed: pip install "
-            "'fundlab[sandbox]'"
+            f"the sandbox needs {_lacking.name}, which is not installed: run "
+            f"{install_command('sandbox')}"
         ) from _lacking
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote, quote_plus
 
-from fundlab.base.errors import SettingsError
+from fundlab.base.errors import SettingsError, install_command
 
 _NUMBER: Final = re.compile(
     r"account_?(numbers?|no)$|[._](iban|wallet_address)$|\.cubix\.account_id$",
@@ -164,7 +164,7 @@ def _with_keyring(action: str, *given: str | Secret) -> Any:
         keyring = importlib.import_module("keyring")
     except ImportError:
         raise SettingsError(
-            "client_secret_keyring needs the package keyring: pip install 'fundlab[keyring]'"
+            f"client_secret_keyring needs the package keyring: {install_command('keyring')}"
         ) from None
     try:
         return getattr(keyring, action)(

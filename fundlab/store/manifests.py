@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from fundlab.base.errors import StoreDamaged, StoreError, StoreLocked
+from fundlab.base.errors import StoreDamaged, StoreError, StoreLocked, install_command
 from fundlab.base.values import Instant
 from fundlab.store import disk
 from fundlab.store.remote import RemotePath, StorePath
@@ -204,7 +204,7 @@ def why_read_only(root: RemotePath) -> str:
         return (
             f"a {root.filesystem.type_name!r} filesystem has no write that succeeds only "
             "where nothing has that name, so two runs could publish over each other; give the "
-            "URI (s3://…, gs://…, az://…) and pip install 'fundlab[remote]'"
+            f"URI (s3://…, gs://…, az://…) and run {install_command('remote')}"
         )
     try:
         for _ in range(2):

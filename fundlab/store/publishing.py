@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fundlab.base.arrow import AMOUNT_TYPE
-from fundlab.base.errors import InvalidRequest, StoreError, first_line
+from fundlab.base.errors import InvalidRequest, StoreError, first_line, install_command
 from fundlab.base.paths import local_path
 from fundlab.store import disk
 from fundlab.store.parts import in_row_groups
@@ -190,7 +190,7 @@ def _delta() -> Any:
         import deltalake.exceptions
     except ImportError as error:
         raise InvalidRequest(
-            "format='delta' needs the package deltalake: pip install 'fundlab[delta]'"
+            f"format='delta' needs the package deltalake: {install_command('delta')}"
         ) from error
     return deltalake
 

@@ -1,9 +1,15 @@
-"""The tree of errors, drawn in its module, is the tree of the classes."""
+"""The tree of errors, drawn in its module, is the tree of the classes; what messages share."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import inspect
 import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from fundlab.base import errors
 
@@ -46,3 +52,25 @@ def test_each_error_says_in_its_docstring_what_it_is() -> None:
         kind = getattr(errors, name)
         assert inspect.getdoc(kind), name
         assert kind.__doc__ != kind.__base__.__doc__, name
+
+
+@pytest.mark.parametrize(
+    ("origin", "pip", "command"),
+    [
+        (None, True, "pip install 'fundlab[docs]'"),
+        (None, False, "uv pip install 'fundlab[docs]'"),
+        ('{"url": "file:///src/my%20clone", "dir_info": {}}', True,
+         "pip install '/src/my clone[docs]'"),
+        ('{"url": "file:///src/clone", "dir_info": {"editable": true}}', False,
+         "uv pip install -e '/src/clone[docs]'"),
+        ('{"url": "https://example.com/fundlab.whl", "archive_info": {}}', True,
+         "pip install 'fundlab[docs]'"),
+    ],
+)  # fmt: skip
+def test_an_extra_is_added_from_where_fundlab_came_from(
+    monkeypatch: pytest.MonkeyPatch, origin: str | None, pip: bool, command: str
+) -> None:
+    installed = SimpleNamespace(read_text=lambda name: origin)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: installed)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: Path if pip else None)
+    assert errors.install_command("docs") == command

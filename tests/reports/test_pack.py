@@ -26,7 +26,7 @@ from closed_months import DAY, MARCH, D
 
 import fundlab as fl
 from fundlab import cli, reports
-from fundlab.base.errors import InvalidRequest, StoreError
+from fundlab.base.errors import InvalidRequest, StoreError, install_command
 from fundlab.evidence.closes import closes_of
 
 STEM = "close-2026-02"
@@ -457,7 +457,7 @@ def test_without_typst_the_pack_has_no_pdf_and_says_how_to_get_one(
     cli.run(["close", "2026-02", "--out", str(tmp_path / "pack"), *where])
     out = capsys.readouterr().out
     assert f"html and {len(BESIDE) - 1} files beside it" in out
-    assert "there is no PDF: it needs typst, pip install 'fundlab[pdf]'" in out
+    assert f"there is no PDF: it needs typst, {install_command('pdf')}" in out
     assert not [*(tmp_path / "pack").glob("*.pdf")]
     assert reports.reperform(packed[0], tmp_path / "pack") == []
 
