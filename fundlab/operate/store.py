@@ -94,8 +94,8 @@ class Store(TableStore):
         read_only: bool = False,
     ) -> None:
         path = store_folder() if path is None else path
-        read_only = read_only or os.path.realpath(str(path)) in map(os.path.realpath, _SAMPLES)
         super().__init__(path, filesystem=filesystem, clock=clock, read_only=read_only)
+        self._read_only |= self.name in map(os.path.realpath, _SAMPLES)
 
     def sync(
         self,
