@@ -32,7 +32,7 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
-from fundlab.analysis.periods import with_period
+from fundlab.analysis.periods import DAY, with_period
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import (
     AnalysisError,
@@ -186,10 +186,10 @@ def totals(
     tz: str = "UTC",
     at: str = "created_at",
 ) -> FrameT:
-    """Sums of what :func:`of` gave: the columns ``by`` (texts; and ``period``, with ``freq``, a
-    pandas offset alias), ``count``, ``priced`` (int64), and every ``<name>_value`` (decimal) of the
-    rows that are priced, missing where none is, sorted. Of transfers the completed ones count, by
-    the times ``at``, under the asset whose balance changes.
+    """Sums of what :func:`of` gave: the columns ``by`` (texts, none for one sum of all; and
+    ``period``, with ``freq``, a pandas offset alias), ``count``, ``priced`` (int64), and every
+    ``<name>_value`` (decimal) of the rows that are priced, missing where none is, sorted. Of
+    transfers the completed ones count, by the times ``at``, under the asset whose balance changes.
 
     Raises :class:`AnalysisError` for missing columns.
 
@@ -198,6 +198,9 @@ def totals(
       direction asset  count  priced  total_value  fee_value
     0    CREDIT   USD      2       2         1060          0
     1     DEBIT   USD      2       2          285         25
+    >>> fl.value.totals(dollars, by=())
+       count  priced  total_value  fee_value
+    0      4       4         1345         25
     """
     groups = [by] if isinstance(by, str) else [*by]
     with Workbench(valued) as bench:
@@ -212,7 +215,10 @@ def totals(
         if freq is not None:
             rows = with_period(bench, rows.with_columns(at=nw.col(at)), freq, tz)
             groups, types = ["period", *groups], {"period": TIME_TYPE, **types}
-        sums = rows.group_by(*groups).agg(
+        keys = groups or ["value:all"]
+        if not groups:
+            rows = rows.with_columns(nw.lit(0).alias(*keys))
+        sums = rows.group_by(*keys).agg(
             count=nw.len().cast(nw.Int64),
             priced=nw.col("price").count().cast(nw.Int64),
             **{name: nw.col(name).sum() for name in values},
@@ -221,7 +227,8 @@ def totals(
         sums = sums.with_columns(there.then(nw.col(name)).alias(name) for name in values)
         counted = dict.fromkeys(("count", "priced"), pa.int64())
         schema = pa.schema([*(types | counted | dict.fromkeys(values, AMOUNT_TYPE)).items()])
-        return bench.give(sums.sort(*groups, nulls_last=True), schema)
+        ordered = sums.sort(*keys, nulls_last=True).select(*schema.names)
+        return bench.give(ordered, schema)
 
 
 @contextmanager
@@ -256,6 +263,10 @@ def _unpriced(
     ages = rows.group_by("asset").aggregate([("age", "min")]).sort_by("asset")
     if not len(rows):
         return ""
+    above = f"above {length_text(limit)}"
+    if not ages.column("age_min").null_count:
+        every = -(-pc.max(rows.column("age")).as_py() // DAY)  # rounded up
+        above = f"of {every}D for all of them"
     said = [
         f"{asset} ({'none found' if age is None else f'the newest is {length_text(age)} old'})"
         for asset, age in zip(*(ages.column(n).to_pylist() for n in ages.column_names),
@@ -263,7 +274,7 @@ def _unpriced(
     ]  # fmt: skip
     return (
         f"no price for {len(rows):,} of {number_of(len(price), 'row')}: {listed(said)}. Give "
-        f"prices= (--prices), or a max_age= (--max-age) above {length_text(limit)}"
+        f"prices= (--prices), or a max_age= (--max-age) {above}"
     )
 
 

@@ -13,7 +13,9 @@ import typer
 from fundlab.base.terminal import answer
 from fundlab.base.values import Instant
 from fundlab.cli.options import (
+    PRICE_AGE,
     Json,
+    PriceAge,
     StorePath,
     checked_moment,
     checked_span,
@@ -104,7 +106,7 @@ def balances(
             help="More prices: CSV or Parquet with asset, at and price, or a store.",
         ),
     ] = None,
-    max_age: Annotated[str, typer.Option(help="Of the prices of --in.")] = "7D",
+    max_age: PriceAge = PRICE_AGE,
     store: StorePath = None,
     limit: LimitOption = USUAL_LIMIT,
     as_json: Json = False,

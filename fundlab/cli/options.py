@@ -164,6 +164,23 @@ def checked_period(period: str, hint: str, tz: str = "UTC") -> None:
         raise typer.BadParameter(str(error), param_hint=hint) from None
 
 
+def _checked_age(text: str) -> str:
+    if text != PRICE_AGE:  # to check it pandas is loaded
+        from fundlab.analysis import value
+
+        try:
+            value.checked_age(text)
+        except AnalysisError as error:
+            raise typer.BadParameter(str(error)) from None
+    return text
+
+
+PRICE_AGE: Final = "7D"
+PriceAge = Annotated[
+    str, typer.Option("--max-age", callback=_checked_age, help="Of the prices in a currency.")
+]
+
+
 def checked_moment(parameter: typer.CallbackParam, text: str | None) -> str | None:
     """``text``, if it is a time: told before anything is asked of settings, store or service."""
     from fundlab.base.values import moment_ns, start_ns

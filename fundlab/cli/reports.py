@@ -12,8 +12,10 @@ from fundlab.base.errors import CloseRefused
 from fundlab.base.terminal import BREAKS, answer
 from fundlab.cli.banks import BankOptions, takes_bank_options
 from fundlab.cli.options import (
+    PRICE_AGE,
     BasisOption,
     Json,
+    PriceAge,
     StorePath,
     checked_moment,
     checked_period,
@@ -49,6 +51,7 @@ def report(
     format: Annotated[str, typer.Option(help="Some of html,xlsx,csv.")] = "html,xlsx,csv",
     tz: Annotated[str, typer.Option(help="Zone that days and months are in.")] = "UTC",
     basis: BasisOption = "settled",
+    max_age: PriceAge = PRICE_AGE,
     catch_up: Annotated[
         bool,
         typer.Option(
@@ -85,7 +88,8 @@ def report(
     books = existing_store(store)
     done: reports.CaughtUp | reports.Report
     if catch_up:
-        done = reports.catch_up(books, out, formats, since=period, tz=tz, basis=basis)
+        done = reports.catch_up(books, out, formats, since=period, tz=tz, basis=basis,
+                                max_age=max_age)  # fmt: skip
     else:
         reconciled = None
         if bank:
@@ -94,7 +98,7 @@ def report(
             reconciled = reconcile_files(books, bank, period, asked, as_of=as_of)
         done = reports.report(
             books, period, as_of=as_of, out=out, formats=formats, tz=tz, basis=basis,
-            bank=reconciled,
+            bank=reconciled, max_age=max_age,
         )  # fmt: skip
     answer(done.to_json(), as_json, done.text, well=not done.proves_nothing)
     if done.is_alarming:

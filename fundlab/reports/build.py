@@ -12,6 +12,7 @@ from fundlab.analysis import balances as analysis
 from fundlab.analysis.closing import Restatement
 from fundlab.analysis.compare import compare, known_of
 from fundlab.analysis.periods import Moment, period_before, period_bounds
+from fundlab.analysis.value import MAX_AGE
 from fundlab.base.errors import AnalysisError
 from fundlab.base.progress import progress_bar
 from fundlab.base.values import moment_ns
@@ -66,6 +67,7 @@ def build(
     bank: Reconciliation | None = None,
     gone: Sequence[str] = (),
     names: Mapping[str, str] | None = None,
+    max_age: str = MAX_AGE,
 ) -> Report:
     """The report of ``period`` (by default everything) from ``transfers`` and the ``reported``
     balances (``fl.load_balances``), as known at ``as_of``.
@@ -85,7 +87,8 @@ def build(
     the opening: a line of its own. ``moved`` are the closed periods that have moved, ``bank`` is
     the reconciliation of the same days with the bank. ``gone``
     says what the service lists no more (``gone_lines``). ``names`` are what profiles,
-    accounts and addresses are called, by their ids in small letters.
+    accounts and addresses are called, by their ids in small letters. ``max_age`` is that
+    of the prices by which balances are worth dollars (:func:`fundlab.value.of`).
     No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
     not begun by ``as_of``.
     """
@@ -181,7 +184,7 @@ def build(
         fiat_accounts=fiat_accounts, recipients=recipients, made_here=withdrawals,
         differences={} if payments is None else payments.by_ref_id(),
         approved_by={} if payments is None else payments.approved_by, labels=called,
-        freq=freq, tz=tz, basis=basis,
+        freq=freq, tz=tz, basis=basis, max_age=max_age,
     )  # fmt: skip
     frames = {}
     with progress_bar(len(SECTIONS), "tables", "computing the report") as bar:
@@ -220,5 +223,6 @@ def build(
         payments=payments,
         labels=called,
         before=before_name,
+        max_age=max_age,
         sources=dict(sources or {}),
     )

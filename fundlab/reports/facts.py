@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
+from fundlab.analysis.value import MAX_AGE
 from fundlab.base.errors import number_of, printable, with_likely
 from fundlab.display import Card, Row, Shown, Tone
 from fundlab.evidence.verdict import Judgement
@@ -81,7 +82,8 @@ class Report(Shown):
         as ``flux.explain``, against the period before, transfers between own profiles left out.
     ``exposure``, ``worth``
         what the closing balances are worth in dollars, as ``value.of`` gives it, and what came,
-        went and was charged in the last thirteen months, as ``value.totals``: no part of the proof.
+        went and was charged in the last thirteen months, as ``value.totals``: no part of the proof,
+        by prices not older than ``max_age``.
     ``links``
         ``stage`` (1 into profiles, 2 out of them), ``source``, ``target``, ``asset``, ``amount``.
     ``fees``
@@ -129,6 +131,7 @@ class Report(Shown):
     moved: tuple[str, ...] = ()
     ends: pd.Timestamp | None = None
     known_from: pd.Timestamp | None = None
+    max_age: str = MAX_AGE
     sources: Mapping[str, str] = field(default_factory=dict)
     bank: Reconciliation | None = None
     payments: Payments | None = None

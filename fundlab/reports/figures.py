@@ -249,11 +249,11 @@ def fees_against(inside: Relation, before: Relation) -> pd.DataFrame:
     return both.assign(drift=both["bps"] - both["bps_before"])
 
 
-def exposure(sides: pd.DataFrame, until: Relation, span: Span) -> pd.DataFrame:
+def exposure(sides: pd.DataFrame, until: Relation, span: Span, max_age: str) -> pd.DataFrame:
     """What each balance at the end of ``span`` is worth, by the prices of ``until``."""
     held = sides.loc[sides["closing"] != 0, [*KEYS, "closing"]].reset_index(drop=True)
-    lately = Span(span.end - value.checked_age(value.MAX_AGE), span.end).of(until)
-    return value.valued(held, prices=lately, at=moment(span.end - 1))[0]
+    lately = Span(span.end - value.checked_age(max_age), span.end).of(until)
+    return value.valued(held, prices=lately, max_age=max_age, at=moment(span.end - 1))[0]
 
 
 def changes_against(before: Relation, outer: Relation, *, known: bool) -> pd.DataFrame:
@@ -278,7 +278,7 @@ def flux_steps(changes: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["asset", "step", "kind", "amount"])
 
 
-def worth_by_month(until: Relation, span: Span, tz: str) -> pd.DataFrame:
+def worth_by_month(until: Relation, span: Span, tz: str, max_age: str) -> pd.DataFrame:
     """``period``, ``asset``, ``count``, ``priced``, and what came, went and was charged is worth:
     the thirteen months until ``span`` ends, transfers between own profiles left out."""
     last = moment(span.end - 1).tz_convert(tz).tz_localize(None).to_period("M")
@@ -290,9 +290,11 @@ def worth_by_month(until: Relation, span: Span, tz: str) -> pd.DataFrame:
         f"notional_value, created_at, {PLACED}, "
         f"{sides.format('CREDIT', 'inflow')}, {sides.format('DEBIT', 'outflow')}"
     )
-    earlier = Span(first - value.checked_age(value.MAX_AGE), first).of(until)
+    earlier = Span(first - value.checked_age(max_age), first).of(until)
     amounts = ["inflow", "outflow", "fee"]
-    valued, _ = value.valued(rows.project(columns), prices=earlier, amounts=amounts)
+    valued, _ = value.valued(
+        rows.project(columns), prices=earlier, max_age=max_age, amounts=amounts
+    )
     return frame_of(value.totals(valued, "asset", "MS", tz, PLACED))
 
 

@@ -21,6 +21,7 @@ from fundlab.analysis.counting import choice
 from fundlab.analysis.engines import relations_of
 from fundlab.analysis.periods import period_bounds
 from fundlab.analysis.reconcile import judge
+from fundlab.analysis.value import MAX_AGE
 from fundlab.base.errors import InvalidRequest, StoreError, printable
 from fundlab.base.paths import local_path, opened
 from fundlab.base.progress import progress_bar
@@ -104,13 +105,15 @@ def report(
     tz: str = "UTC",
     basis: Basis = "settled",
     bank: Reconciliation | Statements | None = None,
+    max_age: str = MAX_AGE,
 ) -> Report:
     """The report of ``period`` (``2026``, ``2026-Q4``, ``2026-10``, ``2026-W40``, ``2026-10-31``;
     by default everything) as the store knew it at ``as_of`` (by default its latest publication).
     ``basis``: a transfer belongs to the period in which it ``settled`` or was ``created``.
 
     ``bank`` adds the bank's side: what ``fl.bank.read`` gave, or where that needs options what
-    ``fl.bank.reconcile`` gave for the same period.
+    ``fl.bank.reconcile`` gave for the same period. ``max_age`` is how old a price may be by which
+    a balance is worth dollars.
 
     It shows itself in a notebook. With ``out`` it is written to that folder, too: ``html``,
     ``xlsx`` and ``csv``, each under a temporary name first. Its withdrawals say where they differ
@@ -128,8 +131,9 @@ def report(
     check_formats(formats)
     store = opened(store)
     found = read_report(
-        store, period, as_of=as_of, tz=tz, basis=basis, bank=bank, payments=payments_of(store)
-    )
+        store, period, as_of=as_of, tz=tz, basis=basis, bank=bank, max_age=max_age,
+        payments=payments_of(store),
+    )  # fmt: skip
     if out is None:
         return found
     found = write_report(found, out, formats)
@@ -141,7 +145,8 @@ def report(
 @queries
 def read_report(
     store: TableStore, period: str | None = None, *, as_of: Moment | None = None, tz: str = "UTC",
-    basis: Basis = "settled", bank: Reconciliation | Statements | None = None, **given: Any,
+    basis: Basis = "settled", bank: Reconciliation | Statements | None = None,
+    max_age: str = MAX_AGE, **given: Any,
 ) -> Report:  # fmt: skip
     """The figures of :func:`report`; ``given`` goes to :func:`build`."""
     known_at = last_news(store) if as_of is None else moment_ns(as_of, "as_of")
@@ -179,7 +184,8 @@ def read_report(
         "fiat_accounts": store.read("fiat_accounts", when),
         "addresses": store.read("addresses", when),
         "judgement": _judged(store, when),
-        "sources": sources(store, period, when, tz, basis, bank),
+        "sources": sources(store, period, when, tz, basis, bank, max_age),
+        "max_age": max_age,
         "restated": restated,
         "moved": moved,
         "bank": bank,
@@ -219,13 +225,14 @@ def catch_up(
     since: str | None = None,
     tz: str = "UTC",
     basis: Basis = "settled",
+    max_age: str = MAX_AGE,
 ) -> CaughtUp:
     """Writes the report of each of :func:`missing_months`; judges all that is known, anyway."""
     months = missing_months(store, out, since, tz, formats)
     payments = payments_of(store)
+    shared: dict[str, Any] = {"tz": tz, "basis": basis, "max_age": max_age, "payments": payments}
     written = tuple(
-        write_report(read_report(store, month, tz=tz, basis=basis, payments=payments), out, formats)
-        for month in months
+        write_report(read_report(store, month, **shared), out, formats) for month in months
     )
     moved = (*gone_lines(store.records()), *map(str, restatements(store)))
     found = CaughtUp(written, *_judged_now(store), moved, payments)
@@ -294,6 +301,7 @@ def sources(
     tz: str = "UTC",
     basis: Basis = "settled",
     bank: Reconciliation | None = None,
+    max_age: str = MAX_AGE,
 ) -> dict[str, str]:
     """How to get the same figures again: the store, its parts' hash, the command, the versions."""
     parts = [
@@ -310,6 +318,7 @@ def sources(
     command += ["--period", period] if period else []
     command += ["--tz", tz] if tz != "UTC" else []
     command += ["--basis", basis] if basis != "settled" else []
+    command += ["--max-age", max_age] if max_age != MAX_AGE else []
     statements = {} if bank is None else bank.files
     if bank is not None:
         options = [("bank", file) for file in statements] + [*bank.options.items()]

@@ -15,6 +15,8 @@ import pandas as pd
 
 from fundlab.analysis import fees, flows
 from fundlab.analysis.closing import Restatement
+from fundlab.analysis.value import checked_age
+from fundlab.base.values import length_text
 from fundlab.display import Table
 from fundlab.evidence.verdict import SOUND, Judgement
 from fundlab.reports import figures
@@ -97,6 +99,7 @@ class Material:
     freq: str
     tz: str
     basis: Basis
+    max_age: str
 
 
 class Columns:
@@ -316,8 +319,10 @@ SECTIONS: Final = (
     ),
     Section(
         "exposure",
-        lambda made: figures.exposure(made.balances, made.until, made.span),
-        "Worth in USD", "not part of the proof: by the newest price not older than 7 days",
+        lambda made: figures.exposure(made.balances, made.until, made.span, made.max_age),
+        "Worth in USD",
+        lambda report: "not part of the proof: by the newest price not older than "
+        + length_text(checked_age(report.max_age)),
         caption=dollars,
         columns=lambda c: [
             c.asset, c.profile, ("#Closing", money, "closing"),
@@ -347,7 +352,7 @@ SECTIONS: Final = (
     ),
     Section(
         "worth",
-        lambda made: figures.worth_by_month(made.until, made.span, made.tz),
+        lambda made: figures.worth_by_month(made.until, made.span, made.tz, made.max_age),
         "Months in USD", "not part of the proof; transfers between own profiles left out",
         caption="Month by month in USD, all assets; by prices, so not part of the proof",
         columns=lambda c: [

@@ -171,7 +171,7 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
     (tmp_path / "prices.csv").write_text(text, encoding="utf-8")
     said = (
         "no price for 1 of 3 rows: BTC (the newest is 31 d old). "
-        "Give prices= (--prices), or a max_age= (--max-age) above 7 d"
+        "Give prices= (--prices), or a max_age= (--max-age) of 31D for all of them"
     )
     with pytest.warns(UnpricedWarning, match=re.escape(said)):
         found = fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01")
@@ -180,7 +180,7 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
     assert found["price_from"].tolist() == ["given", "currency", pd.NA]
     assert found["price_age"].iloc[0] == pd.Timedelta("12h") - pd.Timedelta(1, "ns")
     with pytest.warns(
-        UnpricedWarning, match=r"ETH \(the newest is 11 h 59 min old\).* above 30 min$"
+        UnpricedWarning, match=r"ETH \(the newest is 11 h 59 min old\).* of 31D for all of them$"
     ):
         fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01", max_age="30min")
     said = r"2 of 3 rows: BTC \(none found\), USD \(none found\)\. Give"

@@ -7,6 +7,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Literal
 
 import openpyxl
 import pandas as pd
@@ -68,6 +69,27 @@ WRITTEN = len({*COLUMNS} - ONLY_SHOWN) + 1
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return reports.report(fl.sample(), out=tmp_path_factory.mktemp("report"), formats=["csv"])
+
+
+def test_an_older_price_is_taken_where_max_age_allows_it(
+    fundlab: Any, tmp_path: Path, built: Report
+) -> None:
+    assert (built.exposure["closing_value"].isna().sum(), len(built.exposure)) == (4, 40)
+    asked = ("--max-age", "30D", "--store", fl.sample().path)
+    assert fundlab("report", *asked, "--out", tmp_path, "--format", "html")[0] == 0
+    page = (tmp_path / "report.html").read_text("utf-8")
+    (told,) = {*re.findall(r"Closing balances in USD: ([\d,.]+) for 40 of 40", page)}
+    assert "--max-age 30D" in page  # in what gives the same figures again
+    line = fundlab("balances", "--in", "USD", *asked)[1].splitlines()[-1]
+    at, transfers = "2026-11-02T09:00:00Z", fl.sample().read("transfers")
+    views: tuple[Literal["ledger", "available"], ...] = ("ledger", "available")
+    held = {view: fl.balances.at(transfers, at, view=view) for view in views}
+    dollars = {
+        view: fl.value.of(rows, prices=fl.sample(), at=at, max_age="30D")
+        for view, rows in held.items()
+    }
+    total, free = (fl.value.totals(dollars[v], by=())["balance_value"].item() for v in views)
+    assert (f"{total:,.2f}", f"{free:,.2f}") == (told, line.split(" priced: ")[1].split()[0])
 
 
 def lacks(section: Section, report: Report) -> Iterator[str]:
