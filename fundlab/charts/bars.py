@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,6 @@ from fundlab.charts.look import humanise, rank_types
 from fundlab.charts.picture import Panel
 from fundlab.charts.theme import LIGHT, Theme, compact
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 MAX_BARS: Final = 60
 
 
@@ -23,19 +21,30 @@ MAX_BARS: Final = 60
 class Bars:
     """The time axis that all panels of a bar chart share: at most :data:`MAX_BARS` periods."""
 
-    first: pd.Timestamp
-    last: pd.Timestamp
-    width: Any  # a Timedelta: matplotlib takes one beside times, its types do not say so
+    first: Any
+    last: Any
+    width: Any
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, tz: str) -> Bars:
-        periods = pd.DatetimeIndex(look.local(frame["period"], tz).unique()).sort_values()
-        shown = periods[-MAX_BARS:]
-        if shown.empty:
-            return cls(pd.Timestamp(0), pd.Timestamp(0), pd.Timedelta(days=1))
-        step = shown.to_series().diff().min() if len(shown) > 1 else pd.Timedelta(days=28)
+    def of(cls, periods: look.Array) -> Bars:
+        shown = np.unique(periods)[-MAX_BARS:]
+        if not len(shown):
+            return cls(np.datetime64(0, "ns"), np.datetime64(0, "ns"), np.timedelta64(1, "D"))
+        step = np.diff(shown).min() if len(shown) > 1 else np.timedelta64(28, "D")
         air = step if len(shown) > 4 else step * 2  # a few bars should not fill the panel
         return cls(shown[0] - air / 2, shown[-1] + air / 2, step * 0.72)
+
+    def sums(self, rows: look.Rows, *names: str) -> tuple[look.Array, ...]:
+        """The periods that are shown, and in each the sums of these columns."""
+        inside = rows["period"] >= self.first
+        starts, places = np.unique(rows["period"][inside], return_inverse=True)
+        return starts, *(np.bincount(places, rows[name][inside], len(starts)) for name in names)
+
+    def hover(self, axes: Panel, starts: look.Array, words: Iterable[str]) -> None:
+        """``words`` below the day of each period."""
+        for start, day, said in zip(starts, look.days_of(starts), words, strict=True):
+            across = start - self.width / 2, start + self.width / 2
+            axes.hover(across, f"{day}\n{said}".rstrip())
 
 
 @look.chart
@@ -46,7 +55,7 @@ def flow_bars(
     tz: str = "UTC",
     asset: str | None = None,
     legend: bool = True,
-) -> Figure:
+) -> look.Drawing:
     """Inflow above and outflow below the line for each period, net as a dot (``flows.net``, of the
     same ``tz``).
 
@@ -54,47 +63,45 @@ def flow_bars(
     'Inflow and outflow over 4 periods: USD in 1.06 k, out 285.'
     """
     look.need(net, "period", "asset", "inflow", "outflow", "net")
-    bars = Bars.of(net, tz)
+    names = ("inflow", "outflow", "net")
+    periods = look.moments(net["period"], tz)
+    amounts = {name: look.numbers(net[name]) for name in names}
+    bars = Bars.of(periods)
 
-    def draw(axes: Panel, rows: pd.DataFrame) -> None:
-        periods = look.local(rows["period"], tz)
-        sums = look.floats(rows, "inflow", "outflow", "net").groupby(periods).sum()
-        sums = sums[sums.index >= bars.first]
-        starts = sums.index.to_numpy()
-        axes.bar(starts, sums["inflow"], bars.width, color=theme.inflow)
-        axes.bar(starts, -sums["outflow"], bars.width, color=theme.outflow)
+    def draw(axes: Panel, rows: look.Rows) -> None:
+        starts, came, went, more = bars.sums(rows, *names)
+        axes.bar(starts, came, bars.width, color=theme.inflow)
+        axes.bar(starts, -went, bars.width, color=theme.outflow)
         axes.plot(
-            starts, sums["net"], linestyle="none", marker="o", markersize=4.6,
+            starts, more, linestyle="none", marker="o", markersize=4.6,
             color=theme.ink, markeredgecolor=theme.paper, markeredgewidth=1.1,
         )  # fmt: skip
-        for start, row in sums.iterrows():
-            words = (f"{start:%Y-%m-%d}\nin {look.spelled(row['inflow'])}\n"
-                     f"out {look.spelled(row['outflow'])}\n"
-                     f"net {look.spelled(row['net'], signed=True)}")  # fmt: skip
-            axes.hover((start - bars.width / 2, start + bars.width / 2), words)
-        ends = np.concatenate([sums["inflow"], -sums["outflow"], sums["net"]])
-        axes.set_ylim(*look.with_zero(ends, 0.05))
+        each = zip(came.tolist(), went.tolist(), more.tolist(), strict=True)
+        bars.hover(axes, starts, (
+            f"in {look.spelled(into)}\nout {look.spelled(out)}\n"
+            f"net {look.spelled(both, signed=True)}" for into, out, both in each
+        ))  # fmt: skip
+        axes.set_ylim(*look.with_zero(np.concatenate([came, -went, more]), 0.05))
         axes.axhline(0, color=theme.muted, linewidth=0.8)
         axes.date_axis(bars.first, bars.last)
-        look.note(axes, f"net {compact(float(sums['net'].sum()), signed=True)}", theme)
+        look.note(axes, f"net {compact(float(more.sum()), signed=True)}", theme)
 
-    figure = look.panels(
-        look.by_asset(net, asset), draw, theme, "No flows", rows_below=1 if legend else 0
-    )
-    if legend and len(net):
-        dot = {"color": theme.ink, "linestyle": "none", "marker": "o", "markersize": 4}
-        handles = [look.square(theme.inflow), look.square(theme.outflow), dot]
-        look.legend_row(figure, handles, ["in", "out", "net"], theme)
-    shown = look.rows_of(net, asset)
-    if not len(shown):
-        return look.described(figure, "Inflow and outflow: none.")
-    sums = look.floats(shown, "inflow", "outflow").groupby(shown["asset"].astype(str)).sum()
-    each = "; ".join(
-        f"{name} in {compact(row.inflow)}, out {compact(row.outflow)}"
-        for name, row in sums.iterrows()
-    )
-    periods = shown["period"].nunique()
-    return look.described(figure, f"Inflow and outflow over {periods} periods: {each}.")
+    def words(shown: Mapping[str, look.Rows]) -> str:
+        if not shown:
+            return "Inflow and outflow: none."
+        each = "; ".join(
+            f"{name} in {compact(rows['inflow'].sum())}, out {compact(rows['outflow'].sum())}"
+            for name, rows in shown.items()
+        )
+        many = len(np.unique(np.concatenate([rows["period"] for rows in shown.values()])))
+        return f"Inflow and outflow over {many} periods: {each}."
+
+    dot = {"color": theme.ink, "linestyle": "none", "marker": "o", "markersize": 4}
+    handles = [look.square(theme.inflow), look.square(theme.outflow), dot]
+    return look.Drawing(
+        look.by_asset(net["asset"], period=periods, **amounts), draw, theme, words, "No flows",
+        legend=(lambda _: (handles, ["in", "out", "net"])) if legend else None, asset=asset,
+    )  # fmt: skip
 
 
 @look.chart
@@ -105,7 +112,7 @@ def fees_by_type(
     tz: str = "UTC",
     asset: str | None = None,
     legend: bool = True,
-) -> Figure:
+) -> look.Drawing:
     """Bars of the fees paid, stacked by transfer type for each period
     (``fees.summary(…, by=["type", "asset"], freq=…)``, of the same ``tz``).
 
@@ -114,50 +121,50 @@ def fees_by_type(
     'Fees by type: Wire withdrawal 25 USD.'
     """
     look.need(summary, "type", "asset", "fee", "period")
-    charged = summary[look.floats(summary, "fee")["fee"] != 0]
-    bars = Bars.of(charged, tz)
+    charged = summary[look.numbers(summary["fee"]) != 0]
+    periods = look.moments(charged["period"], tz)
+    bars = Bars.of(periods)
     types = rank_types(charged)
-    kinds = charged["type"].astype(str)
-    table = pd.DataFrame(
-        {
-            "asset": charged["asset"].astype(str),
-            "type": kinds,
-            "drawn": kinds.where(kinds.isin(types), types[-1] if types else ""),  # the others
-            "period": look.local(charged["period"], tz),
-            "fee": charged["fee"].astype("float64"),
-        }
-    )
+    kinds = look.texts(charged["type"])
+    place_of = {kind: place for place, kind in enumerate(types)}
+    drawn = np.array([place_of.get(kind, len(types) - 1) for kind in kinds], "int64")  # the others
 
-    def draw(axes: Panel, rows: pd.DataFrame) -> None:
-        fees = rows[rows["period"] >= bars.first].pivot_table(
-            index="period", columns="drawn", values="fee", aggfunc="sum", fill_value=0.0
-        )
-        starts = fees.index.to_numpy()
-        below = np.zeros(len(fees))
-        for kind in fees.columns:
-            color = theme.series[types.index(kind)]
-            axes.bar(starts, fees[kind], bars.width, below, color=color)
-            below += fees[kind].to_numpy()
+    def draw(axes: Panel, rows: look.Rows) -> None:
+        inside = {*rows["drawn"][rows["period"] >= bars.first].tolist()}
+        places = sorted(inside, key=types.__getitem__)
+        of_each = {f"{place}": np.where(rows["drawn"] == place, rows["fee"], 0) for place in places}
+        starts, *fees = bars.sums({**rows, **of_each}, *of_each)
+        below = np.zeros(len(starts))
+        for place, paid in zip(places, fees, strict=True):
+            axes.bar(starts, paid, bars.width, below, color=theme.series[place])
+            below = below + paid
         axes.date_axis(bars.first, bars.last)
-        for start, row in fees.iterrows():
-            paid = [(humanise(str(kind)), look.spelled(fee)) for kind, fee in row.items() if fee]
-            each = [f"{name} {fee}" for name, fee in paid]
-            across = start - bars.width / 2, start + bars.width / 2
-            axes.hover(across, "\n".join([f"{start:%Y-%m-%d}", *each]))
+        names = [humanise(types[place]) for place in places]
+        bars.hover(axes, starts, (
+            "\n".join(f"{name} {look.spelled(fee)}"
+                      for name, fee in zip(names, row.tolist(), strict=True) if fee)
+            for row in np.transpose(fees)
+        ))  # fmt: skip
         axes.set_ylim(*look.with_zero(below))
         look.note(axes, f"{compact(float(below.sum()))} in all", theme)
 
-    panels, shown = look.by_asset(table, asset), look.rows_of(table, asset)
-    drawn = set(shown["drawn"])
-    places = [place for place, kind in enumerate(types) if kind in drawn]
-    labels = [humanise(types[place]) for place in places]
-    below = look.legend_rows(labels, len(panels)) if legend else 0
-    figure = look.panels(panels, draw, theme, "No fees", rows_below=below)
-    if legend and labels:
-        handles = [look.square(theme.series[place]) for place in places]
-        look.legend_row(figure, handles, labels, theme)
-    sums = shown.groupby(["asset", "type"])["fee"].sum().reset_index()
-    each = ", ".join(
-        f"{humanise(kind)} {compact(float(fee))} {name}" for name, kind, fee in sums.to_numpy()
+    def words(shown: Mapping[str, look.Rows]) -> str:
+        each = ", ".join(
+            f"{humanise(kind)} {compact(float(rows['fee'][rows['type'] == kind].sum()))} {name}"
+            for name, rows in shown.items()
+            for kind in sorted({*rows["type"]})
+        )
+        return f"Fees by type: {each or 'none'}."
+
+    def named(shown: Mapping[str, look.Rows]) -> look.Legend:
+        there = sorted({place for rows in shown.values() for place in rows["drawn"].tolist()})
+        return ([look.square(theme.series[place]) for place in there],
+                [humanise(types[place]) for place in there])  # fmt: skip
+
+    by_asset = look.by_asset(
+        charged["asset"], period=periods, type=kinds, drawn=drawn, fee=look.numbers(charged["fee"])
     )
-    return look.described(figure, f"Fees by type: {each or 'none'}.")
+    return look.Drawing(
+        by_asset, draw, theme, words, "No fees",
+        legend=named if legend else None, asset=asset,
+    )  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from math import isnan
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -14,11 +15,9 @@ from fundlab.charts.picture import Panel
 from fundlab.charts.theme import LIGHT, Theme, compact
 from fundlab.settings.labels import labels, names_given
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 MAX_POINTS: Final = 400
 MAX_MARKS: Final = 40
+_DAY: Final = np.timedelta64(1, "D")
 
 
 @look.chart
@@ -31,7 +30,7 @@ def balance_course(
     asset: str | None = None,
     legend: bool = True,
     names: Mapping[str, str] | None = None,
-) -> Figure:
+) -> look.Drawing:
     """Step lines of the closing balance of each profile (``balances.daily``, of the same ``tz``),
     by the ``names`` given for their ids, by default those of ``[names]`` in the settings.
 
@@ -47,86 +46,114 @@ def balance_course(
     marks = marks_to_draw(daily, assertions, tz)
     drawn_names = rank_profiles(daily)
     called = {**labels(drawn_names, names_given() if names is None else {}), **(names or {})}
-    rows = pd.DataFrame(
-        {
-            "asset": daily["asset"].astype(str),
-            "name": daily["profile_id"].astype(str),
-            "date": daily["date"],
-            "balance": daily["balance"].astype("float64"),
-        }
-    )
-    first, last = daily["date"].min(), daily["date"].max()
+    place_of = {name: place for place, name in enumerate(drawn_names)}
+    others = len(drawn_names) - 1  # the last, where there are too many
+    dates = look.moments(daily["date"], tz)
+    first, last = (dates.min(), dates.max()) if len(dates) else (np.datetime64(0, "ns"),) * 2
+    observations = {
+        "name": look.texts(marks["profile_id"]), "at": marks["at"].to_numpy(),
+        "reported": look.numbers(marks["reported"]), "agrees": marks["agrees"].to_numpy(),
+    }  # fmt: skip
+    seen = look.by_asset(marks["asset"], **observations)
+    unseen = {name: column[:0] for name, column in observations.items()}
 
-    def draw(axes: Panel, mine: pd.DataFrame) -> None:
-        # All over the same days, gaps carried forward, one column for each drawn name; at most
-        # MAX_POINTS of them, the last drawn to its end.
-        days = pd.date_range(first, last, freq="D")
-        closing = mine.pivot(index="date", columns="name", values="balance").reindex(days).ffill()
-        drawn = closing.columns.where(closing.columns.isin(drawn_names), drawn_names[-1])
-        lines = closing.T.groupby(drawn).sum(min_count=1).T
-        step = -(-len(lines) // MAX_POINTS)
-        lines = lines.iloc[::-step].iloc[::-1]
-        end = lines.iloc[[-1]].set_axis(lines.index[[-1]] + pd.Timedelta(days=1))
-        lines = pd.concat([lines, end])
-        for name in lines.columns:
-            series = drawn_names.index(name)
+    # All over the same days, at most MAX_POINTS of them, the last drawn to its end.
+    span = int((last - first) // _DAY) + 1
+    step = -(-span // MAX_POINTS)
+    kept = np.arange(span)[::-step][::-1]
+    moments = first + np.append(kept, span) * _DAY
+    strips = slice(0, len(kept), -(-len(moments) // look.MAX_STRIPS))
+    strip_days = look.days_of(moments[strips])
+
+    def draw(axes: Panel, course: tuple[look.Rows, look.Rows]) -> None:
+        rows, observed = course
+        closings = {
+            place: np.append(line[kept], line[-1])
+            for place, line in _lines(rows, span, place_of, others).items()
+        }
+        places = sorted(closings, key=drawn_names.__getitem__)
+        lines = np.transpose([closings[place] for place in places])
+        for place in places:
             axes.plot(
-                lines.index.to_numpy(), lines[name].to_numpy(), drawstyle="steps-post",
-                color=theme.series[series], linewidth=1.4, marker=look.MARKERS[series],
-                markersize=4.5, markevery=[-1],
+                moments, closings[place], drawstyle="steps-post", color=theme.series[place],
+                linewidth=1.4, marker=look.MARKERS[place], markersize=4.5, markevery=[-1],
             )  # fmt: skip
-        stride = -(-len(lines) // look.MAX_STRIPS)
-        for day, (_, closings) in zip(
-            lines.index[:-1:stride], lines.iloc[:-1:stride].iterrows(), strict=True
+        for day, said, values in zip(
+            moments[strips], strip_days, lines[strips].tolist(), strict=True
         ):
-            each = [f"{called[str(name)]}: {look.spelled(value)}"
-                    for name, value in closings.items() if not np.isnan(value)]  # fmt: skip
-            width = pd.Timedelta(days=step * stride)
-            axes.hover((day, day + width), "\n".join([f"{day:%Y-%m-%d}", *each]))
-        observed = marks[marks["asset"] == mine["asset"].iloc[0]]
-        for name, right in observed[observed["agrees"]].groupby("profile_id"):
+            each = [f"{called[drawn_names[place]]}: {look.spelled(value)}"
+                    for place, value in zip(places, values, strict=True)
+                    if not isnan(value)]  # fmt: skip
+            axes.hover((day, day + step * strips.step * _DAY), "\n".join([said, *each]))
+        right = observed["agrees"]
+        for name in sorted({*observed["name"][right]}):
+            mine = right & (observed["name"] == name)
             axes.plot(
-                right["at"].to_numpy(), right["reported"].to_numpy(), linestyle="none", marker="o",
+                observed["at"][mine], observed["reported"][mine], linestyle="none", marker="o",
                 markersize=4.2, markerfacecolor=theme.paper, markeredgewidth=1.1,
-                markeredgecolor=theme.series[drawn_names.index(str(name))],
+                markeredgecolor=theme.series[place_of.get(name, others)],
             )  # fmt: skip
-        wrong = observed[~observed["agrees"]]
-        if len(wrong):
+        if not right.all():
             axes.plot(
-                wrong["at"].to_numpy(), wrong["reported"].to_numpy(), linestyle="none", marker="x",
+                observed["at"][~right], observed["reported"][~right], linestyle="none", marker="x",
                 markersize=6.5, markeredgewidth=1.8, markeredgecolor=theme.alarm, zorder=5,
             )  # fmt: skip
-        axes.date_axis(first, last + pd.Timedelta(days=1))
-        look.note(axes, f"{compact(float(lines.iloc[-1].sum()))} in all", theme)
-        axes.set_ylim(*look.with_zero(np.append(lines.to_numpy().ravel(), observed["reported"])))
+        axes.date_axis(first, last + _DAY)
+        look.note(axes, f"{compact(float(np.nansum(lines[-1])))} in all", theme)
+        axes.set_ylim(*look.with_zero(np.append(lines.ravel(), observed["reported"])))
 
-    panels = look.by_asset(rows, asset)
-    words = [called[name] for name in drawn_names] + ["agrees", "differs"] * (len(marks) > 0)
-    below = look.legend_rows(words, len(panels)) if legend else 0
-    figure = look.panels(panels, draw, theme, "No balances", rows_below=below)
-    if legend and panels:
-        handles = [
-            {"color": theme.series[place], "marker": look.MARKERS[place], "markersize": 4.5}
-            for place in range(len(drawn_names))
-        ]
-        for marker, color in (("o", theme.ink), ("x", theme.alarm)) if len(marks) else ():
-            handles.append(
-                {"color": color, "linestyle": "none", "marker": marker, "markersize": 5,
-                 "markerfacecolor": "none"}
-            )  # fmt: skip
-        look.legend_row(figure, handles, words, theme)
-    shown = look.rows_of(rows, asset)
-    if not len(shown):
-        return look.described(figure, "Balance course: no balances.")
-    latest = shown.sort_values("date").groupby(["asset", "name"]).tail(1)
-    totals = latest.groupby("asset")["balance"].sum()
-    ends = ", ".join(f"{compact(total)} {name}" for name, total in totals.items())
-    return look.described(
-        figure,
-        f"Closing balances of {shown['name'].nunique()} profiles from "
-        f"{shown['date'].min():%Y-%m-%d} to {shown['date'].max():%Y-%m-%d}, at the end in all "
-        f"{ends}.",
-    )
+    def words(shown: Mapping[str, tuple[look.Rows, look.Rows]]) -> str:
+        if not shown:
+            return "Balance course: no balances."
+        ends = []
+        for asset, (rows, _) in shown.items():
+            order = np.argsort(rows["day"], kind="stable")
+            latest = dict(zip(rows["name"][order], rows["balance"][order].tolist(), strict=True))
+            ends.append(f"{compact(sum(latest.values()))} {asset}")
+        days = np.concatenate([rows["day"] for rows, _ in shown.values()])
+        start, end = look.days_of(first + np.array([days.min(), days.max()]) * _DAY)
+        profiles = set().union(*(rows["name"] for rows, _ in shown.values()))
+        return (f"Closing balances of {len(profiles)} profiles from {start} to {end}, at the end "
+                f"in all {', '.join(ends)}.")  # fmt: skip
+
+    handles: list[Mapping[str, Any]] = [
+        {"color": theme.series[place], "marker": look.MARKERS[place], "markersize": 4.5}
+        for place in range(len(drawn_names))
+    ]
+    named = [called[name] for name in drawn_names]
+    if len(marks):
+        named += ["agrees", "differs"]
+        handles += [
+            {"color": color, "linestyle": "none", "marker": marker, "markersize": 5,
+             "markerfacecolor": "none"}
+            for marker, color in (("o", theme.ink), ("x", theme.alarm))
+        ]  # fmt: skip
+    by_asset = look.by_asset(
+        daily["asset"], name=look.texts(daily["profile_id"]), day=(dates - first) // _DAY,
+        balance=look.numbers(daily["balance"]),
+    )  # fmt: skip
+    return look.Drawing(
+        {name: (rows, seen.get(name, unseen)) for name, rows in by_asset.items()}, draw, theme,
+        words, "No balances", legend=(lambda _: (handles, named)) if legend else None, asset=asset,
+    )  # fmt: skip
+
+
+def _lines(
+    rows: look.Rows, span: int, place_of: Mapping[str, int], others: int
+) -> dict[int, look.Array]:
+    """The closing of each of a ``span`` of days, gaps carried forward, by the place of the name it
+    is drawn as."""
+    names, column = np.unique(rows["name"], return_inverse=True)
+    closing = np.full((span, len(names)), np.nan)
+    closing[rows["day"], column] = rows["balance"]
+    latest = np.where(np.isnan(closing), 0, np.arange(span)[:, None])
+    closing = np.take_along_axis(closing, np.maximum.accumulate(latest), axis=0)
+    lines: dict[int, look.Array] = {}
+    for name, values in zip(names, closing.T, strict=True):
+        place = place_of.get(name, others)
+        before = lines.get(place, np.full(span, np.nan))
+        lines[place] = np.where(np.isnan(before), values, before + np.nan_to_num(values))
+    return lines
 
 
 def marks_to_draw(daily: pd.DataFrame, assertions: pd.DataFrame | None, tz: str) -> pd.DataFrame:
@@ -141,7 +168,7 @@ def marks_to_draw(daily: pd.DataFrame, assertions: pd.DataFrame | None, tz: str)
         {
             "profile_id": assertions["profile_id"].astype(str),
             "asset": assertions["asset"].astype(str),
-            "at": look.local(assertions["observed_at"], tz),
+            "at": look.moments(assertions["observed_at"], tz),
             "reported": assertions["reported"].astype("float64"),
             "agrees": (assertions["difference"] == 0).astype(bool),
         }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
+from typing import Final, NamedTuple
 
 import pandas as pd
 
@@ -11,9 +12,6 @@ from fundlab.charts import look
 from fundlab.charts.look import humanise
 from fundlab.charts.picture import Panel
 from fundlab.charts.theme import LIGHT, Layout, Theme, compact
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MAX_ENDS: Final = 7
 _GAP: Final = 0.03
@@ -27,6 +25,23 @@ _LONGEST: Final = 46
 Spans = dict[str, tuple[float, float]]
 
 
+class Link(NamedTuple):
+    """An amount into a profile (stage 1) or out of one (stage 2)."""
+
+    stage: int
+    source: str
+    target: str
+    amount: float
+
+    @property
+    def profile(self) -> str:
+        return self.target if self.stage == 1 else self.source
+
+    @property
+    def end(self) -> str:
+        return self.source if self.stage == 1 else self.target
+
+
 @look.chart
 def flow_diagram(
     links: pd.DataFrame,
@@ -34,7 +49,7 @@ def flow_diagram(
     *,
     asset: str | None = None,
     order: Sequence[str] = (),
-) -> Figure:
+) -> look.Drawing:
     """Bands from sources through profiles to targets, as wide as the amounts they stand for.
 
     ``links`` has ``stage`` (1 into a profile, 2 out of one), ``source``, ``target``, ``asset`` and
@@ -56,53 +71,52 @@ def flow_diagram(
     profiles.'
     """
     look.need(links, "stage", "source", "target", "asset", "amount")
-    tables, few, profiles = look.by_asset(links), {}, {}
-
-    def gather(assets: Iterable[str]) -> None:
-        for name in assets:
-            amounts = tables[name].assign(amount=tables[name]["amount"].astype("float64"))
-            moved = amounts[amounts["amount"] > 0]
-            if name not in few and len(moved):
-                few[name] = rows = _few(moved)
-                into = rows["stage"] == 1
-                profiles[name] = {*rows.loc[into, "target"], *rows.loc[~into, "source"]}
-
-    gather(name for name in tables if asset is None or name == asset)
-    shown = dict(few)
-    if not set().union(*profiles.values()) <= {*order}:
-        gather(tables)  # colours are those of all assets
+    by_asset = {}
+    for name, rows in look.by_asset(
+        links["asset"], stage=look.numbers(links["stage"]), source=look.texts(links["source"]),
+        target=look.texts(links["target"]), amount=look.numbers(links["amount"]),
+    ).items():  # fmt: skip
+        moved = [Link(int(stage), humanise(source), humanise(target), amount)
+                 for stage, source, target, amount
+                 in zip(*(column.tolist() for column in rows.values()), strict=True)
+                 if amount > 0]  # fmt: skip
+        if moved:
+            by_asset[name] = _few(moved)
+    profiles = {name: {link.profile for link in rows} for name, rows in by_asset.items()}
     names = dict.fromkeys([*order, *sorted(set().union(*profiles.values()))])
     colors = {name: theme.series[n % len(theme.series)] for n, name in enumerate(names)}
-    figure = look.panels(
-        shown, lambda axes, rows: _draw(axes, rows, colors, theme), theme,
-        "No flows", layout=_LAYOUT,
+
+    def words(shown: Mapping[str, Sequence[Link]]) -> str:
+        each = []
+        for name, rows in shown.items():
+            brought, taken = (
+                compact(fsum(link.amount for link in rows if link.stage == stage))
+                for stage in (1, 2)
+            )
+            each.append(f"{name} {brought} into and {taken} out of {len(profiles[name])} profiles")
+        found = "; ".join(each) or "none"
+        return f"Flows between the outside, profiles and recipients: {found}."
+
+    return look.Drawing(
+        by_asset, lambda axes, rows: _draw(axes, rows, colors, theme), theme, words, "No flows",
+        layout=_LAYOUT, asset=asset,
     )  # fmt: skip
-    each = []
-    for name, rows in shown.items():
-        sums = rows.groupby("stage")["amount"].sum()
-        brought, taken = (compact(float(sums.get(stage, 0.0))) for stage in (1, 2))
-        each.append(f"{name} {brought} into and {taken} out of {len(profiles[name])} profiles")
-    words = "; ".join(each) or "none"
-    return look.described(figure, f"Flows between the outside, profiles and recipients: {words}.")
 
 
-def _draw(axes: Panel, rows: pd.DataFrame, colors: dict[str, str], theme: Theme) -> None:
+def _draw(axes: Panel, rows: Sequence[Link], colors: dict[str, str], theme: Theme) -> None:
     axes.set_axis_off()
     axes.set_xlim(0, 1)
     axes.set_ylim(1, 0)
-    into, out = rows[rows["stage"] == 1], rows[rows["stage"] == 2]
-    brought = into.groupby("target")["amount"].sum()
-    taken = out.groupby("source")["amount"].sum()
-    columns = [
-        into.groupby("source")["amount"].sum().sort_values(ascending=False, kind="stable"),
-        pd.concat([brought, taken], axis=1).max(axis=1).sort_values(ascending=False, kind="stable"),
-        out.groupby("target")["amount"].sum().sort_values(ascending=False, kind="stable"),
-    ]
+    into = [link for link in rows if link.stage == 1]
+    out = [link for link in rows if link.stage == 2]
+    brought, taken = _sums(into, "profile"), _sums(out, "profile")
+    through = {name: max(brought.get(name, 0.0), taken.get(name, 0.0)) for name in brought | taken}
+    columns = [_largest_first(sums) for sums in (_sums(into, "end"), through, _sums(out, "end"))]
     room = min(1 - _GAP * max(len(column) - 1, 0) for column in columns)
-    scale = room / max(max(float(column.sum()) for column in columns), 1e-300)
+    scale = room / max(max(fsum(column.values()) for column in columns), 1e-300)
     left, middle, right = (_spans(column, scale) for column in columns)
-    _bands(axes, into, "source", "target", left, middle, scale, (0.0, 0.5), colors)
-    _bands(axes, out, "target", "source", right, middle, scale, (1.0, 0.5), colors)
+    _bands(axes, into, left, middle, scale, (0.0, 0.5), colors)
+    _bands(axes, out, right, middle, scale, (1.0, 0.5), colors)
 
     # The nodes and their labels, those of the sources and targets beside the diagram.
     for x, spans, side, sizes in zip(
@@ -125,7 +139,7 @@ def _draw(axes: Panel, rows: pd.DataFrame, colors: dict[str, str], theme: Theme)
             corners = [(start, top), (end, top), (end, low), (start, low), (start, top)]
             axes.shape("MLLLz", corners, color)
             words = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 2]}…"
-            about = f"{name}: {look.spelled(float(sizes[name]))}"
+            about = f"{name}: {look.spelled(sizes[name])}"
             axes.hover((start, start + _WIDTH, top, bottom), about)
             if not side:
                 axes.words(words, (end, height), (6, 0), theme.ink, va="center", halo=theme.paper)
@@ -135,27 +149,37 @@ def _draw(axes: Panel, rows: pd.DataFrame, colors: dict[str, str], theme: Theme)
                 shift *= 3
                 axes.plot([x, x + shift / _LAYOUT.box[0]], [(top + bottom) / 2, height],
                           color=theme.muted, linewidth=0.6, clip_on=False)  # fmt: skip
-            amount = compact(float(sizes[name]))
+            amount = compact(sizes[name])
             axes.words(f"{words} · {amount}", (x, height), (shift, 0), theme.ink, ha=side,
                        va="center")  # fmt: skip
 
 
-def _spans(sizes: pd.Series[float], scale: float) -> Spans:
+def _sums(links: Iterable[Link], by: str) -> dict[str, float]:
+    """The amounts by ``profile`` or ``end``, in order of the names."""
+    amounts: dict[str, list[float]] = {}
+    for link in links:
+        amounts.setdefault(getattr(link, by), []).append(link.amount)
+    return {name: fsum(amounts[name]) for name in sorted(amounts)}
+
+
+def _largest_first(sums: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(sums.items(), key=lambda one: -one[1]))
+
+
+def _spans(sizes: Mapping[str, float], scale: float) -> Spans:
     """Where each name begins and ends, from the top down, the whole in the middle."""
-    used = float(sizes.sum()) * scale + _GAP * max(len(sizes) - 1, 0)
+    used = fsum(sizes.values()) * scale + _GAP * max(len(sizes) - 1, 0)
     top = (1 - used) / 2
     spans: Spans = {}
     for name, size in sizes.items():
-        spans[str(name)] = (top, top + float(size) * scale)
-        top += float(size) * scale + _GAP
+        spans[name] = (top, top + size * scale)
+        top += size * scale + _GAP
     return spans
 
 
 def _bands(
     axes: Panel,
-    rows: pd.DataFrame,
-    end: str,
-    profile: str,
+    links: Sequence[Link],
     ends: Spans,
     profiles: Spans,
     scale: float,
@@ -164,47 +188,35 @@ def _bands(
 ) -> None:
     at_end = {name: top for name, (top, _) in ends.items()}
     at_profile = {name: top for name, (top, _) in profiles.items()}
-    order = rows.assign(
-        a=rows[end].map(lambda name: ends[name][0]),
-        b=rows[profile].map(lambda name: profiles[name][0]),
-    ).sort_values(["a", "b"], kind="stable")
     inward = _WIDTH if across[0] < across[1] else -_WIDTH
     x0, x1 = across[0] + max(inward, 0) - max(-inward, 0), across[1] - inward / 2
-    for name, owner, amount in zip(order[end], order[profile], order["amount"], strict=True):
-        size, y0, y1 = amount * scale, at_end[name], at_profile[owner]
-        at_end[name] += size
-        at_profile[owner] += size
+    for link in sorted(links, key=lambda one: (ends[one.end][0], profiles[one.profile][0])):
+        size, y0, y1 = link.amount * scale, at_end[link.end], at_profile[link.profile]
+        at_end[link.end] += size
+        at_profile[link.profile] += size
         half = (x0 + x1) / 2
         points = [(x0, y0), (half, y0), (half, y1), (x1, y1), (x1, y1 + size), (half, y1 + size),
                   (half, y0 + size), (x0, y0 + size), (x0, y0)]  # fmt: skip
-        axes.shape(_BAND, points, colors[owner], 0.34)
-        ways = (name, owner) if across[0] < across[1] else (owner, name)
-        axes.hover((_BAND, points), f"{' → '.join(ways)}: {look.spelled(amount)}")
+        axes.shape(_BAND, points, colors[link.profile], 0.34)
+        words = f"{link.source} → {link.target}: {look.spelled(link.amount)}"
+        axes.hover((_BAND, points), words)
 
 
-def _few(rows: pd.DataFrame) -> pd.DataFrame:
-    """At most :data:`MAX_ENDS` sources, profiles and targets; each name as it is to be shown."""
-    table = pd.DataFrame(
-        {
-            "stage": rows["stage"].astype("int64"),
-            "source": rows["source"].astype(str).map(humanise),
-            "target": rows["target"].astype(str).map(humanise),
-            "amount": rows["amount"],
-        }
-    )
-    into = table["stage"] == 1
-    for end, mine in (("source", into), ("target", ~into)):
-        table.loc[mine, end] = _gathered(table.loc[mine, end], table.loc[mine, "amount"])
-    profile = _gathered(table["target"].where(into, table["source"]), table["amount"])
-    table["target"] = profile.where(into, table["target"])
-    table["source"] = table["source"].where(into, profile)
-    keys = ["stage", "source", "target"]
-    return table.groupby(keys)["amount"].sum().reset_index()
+def _few(links: Sequence[Link]) -> list[Link]:
+    """At most :data:`MAX_ENDS` sources, profiles and targets."""
+    profile = _gathered(links, "profile")
+    ends = [_gathered([link for link in links if link.stage == stage], "end") for stage in (1, 2)]
+    sums: dict[tuple[int, str, str], list[float]] = {}
+    for link in links:
+        end, owner = ends[link.stage - 1][link.end], profile[link.profile]
+        names = (end, owner) if link.stage == 1 else (owner, end)
+        sums.setdefault((link.stage, *names), []).append(link.amount)
+    return [Link(*key, fsum(amounts)) for key, amounts in sorted(sums.items())]
 
 
-def _gathered(names: pd.Series[str], amounts: pd.Series[float]) -> pd.Series[str]:
-    sums = amounts.groupby(names).sum().sort_values(ascending=False, kind="stable")
-    if len(sums) <= MAX_ENDS:
-        return names
-    kept = set(sums.index[: MAX_ENDS - 1])
-    return names.where(names.isin(kept), f"{len(sums) - len(kept):,} others")
+def _gathered(links: Sequence[Link], by: str) -> dict[str, str]:
+    """What each name is drawn as."""
+    names = [*_largest_first(_sums(links, by))]
+    kept = len(names) if len(names) <= MAX_ENDS else MAX_ENDS - 1
+    others = f"{len(names) - kept:,} others"
+    return {name: name if place < kept else others for place, name in enumerate(names)}

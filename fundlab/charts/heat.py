@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +14,6 @@ import pandas as pd
 from fundlab.charts import look
 from fundlab.charts.picture import Panel
 from fundlab.charts.theme import LIGHT, Layout, Theme, compact
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MAX_WEEKS: Final = 53
 _FEW_WEEKS: Final = 12
@@ -37,7 +36,7 @@ def flows_calendar(
     tz: str = "UTC",
     asset: str | None = None,
     legend: bool = True,
-) -> Figure:
+) -> look.Drawing:
     """A square for each day, weeks from left to right, coloured by the day's net flow
     (``flows.net(…, freq="D")``); at most the last :data:`MAX_WEEKS` weeks.
 
@@ -45,29 +44,35 @@ def flows_calendar(
     'Net flow of each day: USD +775 in all, days from −225 to +1 k.'
     """
     look.need(net, "period", "asset", "net")
-    days = look.local(net["period"], tz).dt.normalize()
-    monday = days - pd.to_timedelta(days.dt.day_of_week, unit="D")
-    last = monday.max()
-    start = max(monday.min(), last - pd.Timedelta(weeks=MAX_WEEKS - 1)) if len(net) else last
-    rows = pd.DataFrame(
-        {
-            "asset": net["asset"].astype(str),
-            "week": (monday - start).dt.days // 7,
-            "day": days.dt.day_of_week,
-            "net": net["net"].astype("float64"),
-        }
-    )
-    rows = rows[rows["week"] >= 0]
-    weeks = int(rows["week"].max()) + 1 if len(rows) else 1
+    days = look.moments(net["period"], tz).astype("datetime64[D]")
+    monday = days - _weekday(days)
+    last = monday.max() if len(net) else np.datetime64(0, "D")
+    start = max(monday.min(), last - 7 * (MAX_WEEKS - 1)) if len(net) else last
+    inside = days >= start
+    weeks = int((last - start).astype("int64")) // 7 + 1
 
-    def draw(axes: Panel, rows: pd.DataFrame) -> None:
-        sums = rows.groupby(["week", "day"])["net"].sum().reset_index()
-        size = sums["net"].abs()
+    # Few weeks by their Mondays, many by their months, not too near to each other.
+    mondays = [(start + 7 * week).astype(datetime) for week in range(weeks)]
+    if weeks <= _FEW_WEEKS:
+        named = [*range(0, weeks, 1 if weeks <= _FEW_WEEKS // 2 else 2)]
+        names = [f"{mondays[n]:%d %b}" for n in named]
+    else:
+        named = [n for n in range(weeks) if not n or mondays[n].month != mondays[n - 1].month]
+        named = named[:: -(-len(named) // 6)]
+        if len(named) > 1 and named[1] - named[0] < weeks / 9:
+            named = named[1:]
+        names = [f"{mondays[n]:{'%Y' if mondays[n].month == 1 else '%b'}}" for n in named]
+
+    def draw(axes: Panel, rows: look.Rows) -> None:
+        places, inverse = np.unique(rows["day"], return_inverse=True)
+        sums = np.bincount(inverse, rows["net"], len(places))
+        size = np.abs(sums)
         top = float(size.max()) or 1.0
-        full = float(size[size > 0].quantile(_FULL)) if top > 0 and (size > 0).any() else 1.0
+        full = float(np.quantile(size[size > 0], _FULL)) if (size > 0).any() else 1.0
+        squares = np.stack(np.divmod(places, 7), axis=1)
         _blank(axes, weeks, theme)
-        for color, mine in ((theme.inflow, sums["net"] > 0), (theme.outflow, sums["net"] < 0)):
-            _squares(axes, sums[mine], "week", "day", (size / full)[mine], color)
+        for color, mine in ((theme.inflow, sums > 0), (theme.outflow, sums < 0)):
+            _squares(axes, squares[mine], (size / full)[mine], color)
         strong = compact(full * (1 - 1 / len(_STRENGTHS)) ** 2)
         axes.scale([
             (f"{strong} or more out", theme.muted, 1.0),
@@ -75,42 +80,38 @@ def flows_calendar(
             *((_SQUARE, theme.inflow, strength) for strength in _STRENGTHS),
             (f"{strong} or more in", theme.muted, 1.0),
         ])  # fmt: skip
-        for week, day, net in sums[["week", "day", "net"]].itertuples(index=False):
-            at = start + pd.Timedelta(days=7 * int(week) + int(day))
+        for (week, day), date, more in zip(
+            squares.tolist(), look.days_of(start + places), sums.tolist(), strict=True
+        ):
             axes.hover((week - 0.5, week + 0.5, day - 0.5, day + 0.5),
-                       f"{at:%a %Y-%m-%d}: {look.spelled(net, signed=True)}")  # fmt: skip
-        # Few weeks by their Mondays, many by their months, not too near to each other.
-        mondays = [start + pd.Timedelta(weeks=week) for week in range(weeks)]
-        if weeks <= _FEW_WEEKS:
-            named = [*range(0, weeks, 1 if weeks <= _FEW_WEEKS // 2 else 2)]
-            names = [f"{mondays[n]:%d %b}" for n in named]
-        else:
-            named = [n for n in range(weeks) if not n or mondays[n].month != mondays[n - 1].month]
-            named = named[:: -(-len(named) // 6)]
-            if len(named) > 1 and named[1] - named[0] < weeks / 9:
-                named = named[1:]
-            names = [f"{mondays[n]:{'%Y' if mondays[n].month == 1 else '%b'}}" for n in named]
+                       f"{WEEKDAYS[day]} {date}: {look.spelled(more, signed=True)}")  # fmt: skip
         axes.set_xticks(named, names)
         look.note(axes, f"up to {compact(top)} a day", theme)
 
-    figure = look.panels(
-        look.by_asset(rows, asset), draw, theme, "No flows",
-        rows_below=1 if legend else 0, layout=_CALENDAR,
+    def words(shown: Mapping[str, look.Rows]) -> str:
+        each = "; ".join(
+            f"{name} {compact(rows['net'].sum(), signed=True)} in all, days from "
+            f"{compact(rows['net'].min(), signed=True)} to "
+            f"{compact(rows['net'].max(), signed=True)}"
+            for name, rows in shown.items()
+        )
+        return f"Net flow of each day: {each or 'none'}."
+
+    handles = [look.square(color) for color in (theme.inflow, theme.outflow)]
+    by_asset = look.by_asset(
+        net["asset"][inside], day=(days - start)[inside].astype("int64"),
+        net=look.numbers(net["net"])[inside],
     )  # fmt: skip
-    if legend and len(net):
-        handles = [look.square(color) for color in (theme.inflow, theme.outflow)]
-        look.legend_row(figure, handles, ["more in", "more out"], theme)
-    sums = look.rows_of(rows, asset).groupby("asset")["net"].agg(["sum", "min", "max"])
-    each = "; ".join(
-        f"{name} {compact(row['sum'], signed=True)} in all, days from "
-        f"{compact(row['min'], signed=True)} to {compact(row['max'], signed=True)}"
-        for name, row in sums.iterrows()
-    )
-    return look.described(figure, f"Net flow of each day: {each or 'none'}.")
+    return look.Drawing(
+        by_asset, draw, theme, words, "No flows", layout=_CALENDAR, asset=asset,
+        legend=(lambda _: (handles, ["more in", "more out"])) if legend else None,
+    )  # fmt: skip
 
 
 @look.chart
-def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "UTC") -> Figure:
+def transfer_hours(
+    transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "UTC"
+) -> look.Drawing:
     """How many transfers are made at each hour of each weekday, in the zone ``tz``.
 
     ``transfers`` has ``created_at`` and, where its rows stand for several, ``count``.
@@ -119,15 +120,17 @@ def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "
     '5 transfers by hour and weekday (UTC); most on Mon at 09: 1.'
     """
     look.need(transfers, "created_at")
-    local = transfers["created_at"].dt.tz_convert(tz)
+    moments = look.moments(transfers["created_at"], tz)
+    hour = moments.astype("datetime64[h]").astype("int64") % 24
     weight = transfers["count"] if "count" in transfers.columns else pd.Series(1, transfers.index)
-    rows = pd.DataFrame({"hour": local.dt.hour, "day": local.dt.day_of_week, "count": weight})
-    sums = rows.groupby(["day", "hour"])["count"].sum().astype("float64").reset_index()
+    places, inverse = np.unique(_weekday(moments) * 24 + hour, return_inverse=True)
+    counts = np.bincount(inverse, look.numbers(weight), len(places))
 
-    def draw(axes: Panel, sums: pd.DataFrame) -> None:
-        top = float(sums["count"].max())
+    def draw(axes: Panel, counts: look.Array) -> None:
+        top = float(counts.max())
+        squares = np.stack(np.divmod(places, 24)[::-1], axis=1)
         _blank(axes, 24, theme)
-        _squares(axes, sums, "hour", "day", sums["count"] / top, theme.inflow)
+        _squares(axes, squares, counts / top, theme.inflow)
         axes.set_xticks(range(0, 24, 3), [f"{hour:02d}" for hour in range(0, 24, 3)])
         bounds = [max(1, math.ceil(top * (n / len(_STRENGTHS)) ** 2))
                   for n in range(len(_STRENGTHS))]  # fmt: skip
@@ -135,21 +138,26 @@ def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "
         for least, strength in dict(zip(bounds, _STRENGTHS, strict=True)).items():
             parts += [(_SQUARE, theme.inflow, strength), (f"from {least:,}", theme.muted, 1.0)]
         axes.scale(parts)
-        for day, hour, many in sums[["day", "hour", "count"]].itertuples(index=False):
+        for (hour, day), many in zip(squares.tolist(), counts.tolist(), strict=True):
             axes.hover((hour - 0.5, hour + 0.5, day - 0.5, day + 0.5),
-                       f"{WEEKDAYS[int(day)]} {int(hour):02d}:00: {many:,.0f}")  # fmt: skip
+                       f"{WEEKDAYS[day]} {hour:02d}:00: {many:,.0f}")  # fmt: skip
         look.note(axes, f"up to {top:,.0f} in an hour of the week", theme)
 
-    shown = {"Transfers": sums} if len(sums) else {}
-    figure = look.panels(shown, draw, theme, "No transfers", layout=_HOURS)
-    if not len(sums):
-        return look.described(figure, "Transfers by hour and weekday: none.")
-    most = sums.sort_values("count", ascending=False, kind="stable").iloc[0]
-    return look.described(
-        figure,
-        f"{sums['count'].sum():,.0f} transfers by hour and weekday ({tz}); most on "
-        f"{WEEKDAYS[int(most['day'])]} at {int(most['hour']):02d}: {most['count']:,.0f}.",
-    )
+    def words(_: object) -> str:
+        if not len(counts):
+            return "Transfers by hour and weekday: none."
+        day, hour = divmod(int(places[counts.argmax()]), 24)
+        return (f"{counts.sum():,.0f} transfers by hour and weekday ({tz}); most on "
+                f"{WEEKDAYS[day]} at {hour:02d}: {counts.max():,.0f}.")  # fmt: skip
+
+    shown = {"Transfers": counts} if len(counts) else {}
+    return look.Drawing(shown, draw, theme, words, "No transfers", layout=_HOURS)
+
+
+def _weekday(moments: look.Array) -> look.Array:
+    """Monday is 0, as the first day of 1970 was a Thursday."""
+    days: look.Array = (moments.astype("datetime64[D]").astype("int64") + 3) % 7
+    return days
 
 
 def _blank(axes: Panel, columns: int, theme: Theme) -> None:
@@ -163,12 +171,9 @@ def _blank(axes: Panel, columns: int, theme: Theme) -> None:
     _fill(axes, every, theme.grid, 0.45)
 
 
-def _squares(
-    axes: Panel, rows: pd.DataFrame, x: str, y: str, share: pd.Series[Any], color: str
-) -> None:
+def _squares(axes: Panel, places: Places, share: look.Array, color: str) -> None:
     """One shape for each strength: hundreds of squares stay small in a page."""
-    places = rows[[x, y]].to_numpy(dtype=np.int64)
-    level = np.minimum((np.sqrt(share.to_numpy()) * len(_STRENGTHS)).astype(int), 3)
+    level = np.minimum((np.sqrt(share) * len(_STRENGTHS)).astype(int), 3)
     for number, strength in enumerate(_STRENGTHS):
         if (level == number).any():
             _fill(axes, places[level == number], color, strength)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, cast
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from fundlab.base.errors import AnalysisError
@@ -25,23 +28,94 @@ _LEGEND_ROW: Final = 22.0
 _OTHERS: Final = re.compile(r"[\d,]+ others")
 _ACRONYMS: Final = frozenset({"CBIT", "CUBIX", "RTP", "SEN"})
 P = ParamSpec("P")
+Array = npt.NDArray[Any]
+Rows = Mapping[str, Array]
+"""Columns of an asset, all as long."""
+Legend = tuple[Sequence[Mapping[str, Any]], Sequence[str]]
 
 
-def chart(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """``draw``, whose second argument is a theme, with matplotlib as it is by default, whatever
-    styles and settings a notebook has chosen; without it for a page."""
+@dataclass(frozen=True)
+class Drawing:
+    """A frame made ready, the rows of each asset apart, so that many figures can be drawn of it:
+    ``words`` is their alternative text, ``legend`` its handles and names, of the assets drawn.
 
-    @wraps(draw)
+    Where ``tall`` says how high the box of a panel is, a row is as high as its highest one."""
+
+    by_asset: Mapping[str, Any]
+    draw: Callable[[Panel, Any], None]
+    theme: Theme
+    words: Callable[[Mapping[str, Any]], str]
+    nothing: str
+    legend: Callable[[Mapping[str, Any]], Legend] | None = None
+    layout: Layout = Layout()  # noqa: RUF009 - frozen
+    tall: Callable[[Any], float] | None = None
+    asset: str | None = None
+
+    def figure(self, asset: str | None = None) -> Figure:
+        """One panel of fixed size for each asset, in columns, assets in order of their names; or
+        only that of ``asset``."""
+        only, layout, theme = asset or self.asset, self.layout, self.theme
+        shown = {name: rows for name, rows in sorted(self.by_asset.items())
+                 if only is None or name == only}  # fmt: skip
+        count = max(len(shown), 1)
+        columns = min(layout.columns, count)
+        boxes = [layout.box[1] if self.tall is None else self.tall(one) for one in shown.values()]
+        boxes = boxes or [layout.box[1]]
+        highest = [max(boxes[at : at + columns]) for at in range(0, count, columns)]
+        over = layout.size[1] - layout.box[1]
+        handles, names = self.legend(shown) if shown and self.legend else ((), ())
+        below = _legend_rows(names, columns, theme) * _LEGEND_ROW
+        width = columns * layout.size[0]
+        figure = _blank(width, sum(highest) + len(highest) * over + below, theme)
+        for number, box in enumerate(boxes):
+            row, column = divmod(number, columns)
+            x = column * layout.size[0] + layout.margins[0]
+            y = sum(highest[:row]) + row * over + layout.margins[2]
+            axes = figure.panel((x, y, layout.box[0], box), theme)
+            if not shown:
+                axes.set_axis_off()
+                middle = width / 2 - x - layout.box[0] / 2
+                axes.words(self.nothing, (0.5, 0.5), (middle, 0.0), theme.muted, of_axes=True,
+                           ha="center", size=12)  # fmt: skip
+                continue
+            name = [*shown][number]
+            axes.words(name, (0.0, 1.0), (6 - layout.margins[0], 13.0), theme.ink,
+                       of_axes=True, size=TEXT + 1.5, bold=True)  # fmt: skip
+            self.draw(axes, shown[name])
+        if names:
+            figure.legend_row(handles, names, theme.muted)
+        figure.set_label(self.words(shown))
+        return cast("Figure", figure)
+
+
+def chart(prepare: Callable[P, Drawing]) -> Callable[P, Figure]:
+    """The figure of what ``prepare``, whose second argument is a theme, makes ready, with
+    matplotlib as it is by default, whatever styles and settings a notebook has chosen; without it
+    for a page."""
+
+    @wraps(prepare)
     def drawn(*given: P.args, **named: P.kwargs) -> Figure:
         theme = named.get("theme", given[1] if len(given) > 1 else LIGHT)
         if isinstance(theme, PageTheme):
-            return draw(*given, **named)
+            return prepare(*given, **named).figure()
         from fundlab.charts.figure import own_settings  # matplotlib takes 0.4 s to import
 
         with own_settings():
-            return draw(*given, **named)
+            return prepare(*given, **named).figure()
 
+    # what help() says
+    drawn.__signature__ = signature(prepare).replace(return_annotation="Figure")  # type: ignore[attr-defined]
     return drawn
+
+
+def pictures(
+    draw: Callable[..., object], frame: pd.DataFrame, theme: PageTheme, assets: Iterable[str],
+    **given: Any,
+) -> Iterator[Any]:  # fmt: skip
+    """A picture of each of ``assets``, in the colours of the whole ``frame``, which is looked
+    through once."""
+    drawing: Drawing = draw.__wrapped__(frame, theme, **given)  # type: ignore[attr-defined]
+    return (drawing.figure(asset) for asset in assets)
 
 
 def spelled(value: float, *, signed: bool = False) -> str:
@@ -92,52 +166,21 @@ def ranked(column: pd.Series) -> list[str]:
     return [*sorted(map(str, kept)), f"{len(counts) - len(kept)} others"]
 
 
-def panels(
-    by_asset: Mapping[str, Any],
-    draw: Callable[[Panel, Any], None],
-    theme: Theme,
-    nothing: str,
-    *,
-    rows_below: int = 0,
-    layout: Layout = Layout(),  # noqa: B008 - frozen
-    tall: Callable[[Any], float] | None = None,
-) -> Figure:
-    """One panel of fixed size for each asset, in columns, assets in order of their names. Where
-    ``tall`` says how high the box of a panel is, a row is as high as its highest one."""
-    assets = sorted(by_asset)
-    count = max(len(assets), 1)
-    columns = min(layout.columns, count)
-    boxes = [layout.box[1] if tall is None else tall(by_asset[name]) for name in assets]
-    boxes = boxes or [layout.box[1]]
-    highest = [max(boxes[at : at + columns]) for at in range(0, count, columns)]
-    over = layout.size[1] - layout.box[1]
-    width = columns * layout.size[0]
-    height = sum(highest) + len(highest) * over + rows_below * _LEGEND_ROW
-    figure = blank(width, height, theme)
-    for number in range(count):
-        row, column = divmod(number, columns)
-        x = column * layout.size[0] + layout.margins[0]
-        y = sum(highest[:row]) + row * over + layout.margins[2]
-        axes = figure.panel((x, y, layout.box[0], boxes[number]), theme)
-        if not assets:
-            axes.set_axis_off()
-            middle = figure.size[0] / 2 - x - layout.box[0] / 2
-            axes.words(nothing, (0.5, 0.5), (middle, 0.0), theme.muted, of_axes=True,
-                       ha="center", size=12)  # fmt: skip
-            continue
-        axes.words(assets[number], (0.0, 1.0), (6 - layout.margins[0], 13.0), theme.ink,
-                   of_axes=True, size=TEXT + 1.5, bold=True)  # fmt: skip
-        draw(axes, by_asset[assets[number]])
-    return cast("Figure", figure)
-
-
-def blank(width: float, height: float, theme: Theme) -> Picture:
+def _blank(width: float, height: float, theme: Theme) -> Picture:
     """A picture for a page, else a figure, which has the same methods."""
     if isinstance(theme, PageTheme):
         return Picture(width, height)
     from fundlab.charts.figure import Chart
 
     return cast("Picture", Chart.blank(width, height, theme))
+
+
+def _legend_rows(names: Sequence[str], columns: int, theme: Theme) -> int:
+    if not names or isinstance(theme, PageTheme):
+        return min(len(names), 1)
+    from fundlab.charts.figure import legend_columns
+
+    return -(-len(names) // legend_columns(names, Layout().size[0] * columns))
 
 
 def note(axes: Panel, text: str, theme: Theme) -> None:
@@ -155,20 +198,6 @@ def square(color: str) -> dict[str, Any]:
     return {"color": color, "linestyle": "none", "marker": "s", "markersize": 8}
 
 
-def legend_rows(names: Sequence[str], panels: int) -> int:
-    """How many rows :func:`legend_row` needs below so many panels."""
-    from fundlab.charts.figure import legend_columns
-
-    width = Layout().size[0] * min(max(panels, 1), Layout.columns)
-    return -(-len(names) // legend_columns(names, width))
-
-
-def legend_row(
-    figure: Figure, handles: Sequence[Mapping[str, Any]], names: Sequence[str], theme: Theme
-) -> None:
-    cast("Picture", figure).legend_row(handles, names, theme.muted)
-
-
 def need(frame: pd.DataFrame, *names: str) -> None:
     missing = [name for name in names if name not in frame.columns]
     if missing:
@@ -176,27 +205,34 @@ def need(frame: pd.DataFrame, *names: str) -> None:
         raise AnalysisError(f"the frame has no column {gaps}; needed are {', '.join(names)}")
 
 
-def by_asset(frame: pd.DataFrame, asset: str | None = None) -> dict[str, pd.DataFrame]:
-    """The rows of each asset, or only those of ``asset``."""
-    if asset is not None:
-        rows = rows_of(frame, asset)
-        return {asset: rows} if len(rows) else {}
-    return {str(name): rows for name, rows in frame.groupby(frame["asset"].astype(str))}
+def by_asset(assets: pd.Series[Any], **columns: Array) -> dict[str, dict[str, Array]]:
+    """The rows of each asset, in their order."""
+    codes, names = pd.factorize(assets.astype(str), sort=True)
+    order = np.argsort(codes, kind="stable")
+    edges = np.searchsorted(codes[order], range(len(names) + 1))
+    sorted_ = {key: values[order] for key, values in columns.items()}
+    return {
+        str(name): {key: values[first:end] for key, values in sorted_.items()}
+        for name, first, end in zip(names, edges, edges[1:], strict=False)
+    }
 
 
-def local(moments: pd.Series[Any], tz: str) -> pd.Series[Any]:
-    """Moments as a clock in the zone ``tz`` shows them; those without a zone stand as they are."""
-    zoned = moments if moments.dt.tz is None else moments.dt.tz_convert(tz).dt.tz_localize(None)
-    shown: pd.Series[Any] = zoned
-    return shown
+def numbers(column: pd.Series[Any]) -> Array:
+    return column.astype("float64").to_numpy()
 
 
-def rows_of(frame: pd.DataFrame, asset: str | None) -> pd.DataFrame:
-    return frame if asset is None else frame[frame["asset"].astype(str) == asset]
+def texts(column: pd.Series[Any]) -> Array:
+    return column.astype(str).to_numpy(dtype=object)
 
 
-def floats(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
-    return pd.DataFrame({name: frame[name].astype("float64") for name in names}, frame.index)
+def moments(column: pd.Series[Any], tz: str) -> Array:
+    """As a clock in the zone ``tz`` shows them; those without a zone stand as they are."""
+    zoned = column if column.dt.tz is None else column.dt.tz_convert(tz).dt.tz_localize(None)
+    return zoned.to_numpy("datetime64[ns]")
+
+
+def days_of(moments: Array) -> list[str]:
+    return [str(day) for day in moments.astype("datetime64[D]")]
 
 
 def with_zero(values: Any, share: float = 0.08) -> tuple[float, float]:
@@ -205,8 +241,3 @@ def with_zero(values: Any, share: float = 0.08) -> tuple[float, float]:
     high = max(0.0, float(np.nanmax(values, initial=0.0)))
     air = (high - low) * share or 1.0
     return (low - air if low < 0 else 0.0, high + air)
-
-
-def described(figure: Figure, words: str) -> Figure:
-    figure.set_label(words)
-    return figure

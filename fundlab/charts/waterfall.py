@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from math import fsum
+from typing import Final
 
-import numpy as np
 import pandas as pd
 
 from fundlab.charts import look
 from fundlab.charts.picture import Panel
 from fundlab.charts.theme import LIGHT, PANEL, TEXT, Layout, Theme, compact
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 MAX_STEPS: Final = 5
 FEES: Final = "Fees"
 """The step that is never gathered with others."""
 _ROW: Final = 15.0
 _CUT: Final = 0.7
+Step = tuple[str, str, float]
+"""A name, ``balance`` or ``change``, and how much."""
 _MARGINS: Final = (138.0, 52.0, 30.0, 8.0)
 
 
@@ -29,7 +29,7 @@ def waterfall(
     *,
     asset: str | None = None,
     words: str = "From opening to closing balance",
-) -> Figure:
+) -> look.Drawing:
     """How each asset went from its opening to its closing balance, or what ``words`` say.
 
     ``movements`` has ``asset``, ``step`` (a name), ``kind`` (``balance`` or ``change``) and
@@ -48,27 +48,31 @@ def waterfall(
     'From opening to closing balance: USD from 0 to 1 k.'
     """
     look.need(movements, "asset", "step", "kind", "amount")
-    by_asset = {name: _few(rows) for name, rows in look.by_asset(movements, asset).items()}
-    layout = Layout((PANEL[0], _MARGINS[2] + _MARGINS[3] + 5 * _ROW), _MARGINS)
-
-    figure = look.panels(
-        by_asset, lambda axes, rows: _draw(axes, rows, theme), theme, "No movements",
-        layout=layout, tall=lambda rows: len(rows) * _ROW,
+    amounts = look.by_asset(
+        movements["asset"], step=look.texts(movements["step"]),
+        kind=look.texts(movements["kind"]), amount=look.numbers(movements["amount"]),
     )  # fmt: skip
-    ends = "; ".join(
-        f"{name} from {compact(float(rows['amount'].iloc[0]))} to "
-        f"{compact(float(rows['amount'].iloc[-1]))}"
-        for name, rows in look.by_asset(movements, asset).items()
-    )
-    return look.described(figure, f"{words}: {ends or 'no movements'}.")
+    few = {name: _few([*zip(*rows.values(), strict=True)]) for name, rows in amounts.items()}
+
+    def named(shown: Iterable[str]) -> str:
+        ends = ((name, *amounts[name]["amount"][[0, -1]]) for name in shown)
+        each = "; ".join(f"{name} from {compact(first)} to {compact(last)}"
+                         for name, first, last in ends)  # fmt: skip
+        return f"{words}: {each or 'no movements'}."
+
+    return look.Drawing(
+        few, lambda axes, rows: _draw(axes, rows, theme), theme, named, "No movements",
+        layout=Layout((PANEL[0], _MARGINS[2] + _MARGINS[3] + 5 * _ROW), _MARGINS),
+        tall=lambda rows: len(rows) * _ROW, asset=asset,
+    )  # fmt: skip
 
 
-def _draw(axes: Panel, rows: pd.DataFrame, theme: Theme) -> None:
+def _draw(axes: Panel, rows: Sequence[Step], theme: Theme) -> None:
     level = 0.0
     edges: list[float] = []
     axes.grid(visible=False)
     axes.hide_foot()
-    for position, (kind, amount) in enumerate(zip(rows["kind"], rows["amount"], strict=True)):
+    for position, (_, kind, amount) in enumerate(rows):
         balance = kind == "balance"
         start = 0.0 if balance else level
         level = amount if balance else level + amount
@@ -90,14 +94,12 @@ def _draw(axes: Panel, rows: pd.DataFrame, theme: Theme) -> None:
         low, high = (low - air if low < 0 else 0.0), max(high, 0.0) or 1.0
     width = (high - low) * 0.02
     axes.set_xlim(low, high + width)
-    for position, (step, kind, amount) in enumerate(
-        zip(rows["step"], rows["kind"], rows["amount"], strict=True)
-    ):
+    for position, (step, kind, amount) in enumerate(rows):
         words = f"{step}: {look.spelled(amount, signed=kind != 'balance')}"
         axes.hover((low, high + width, position - 0.45, position + 0.45), words)
     if low > 0:  # two slanted lines across a bar: it does not begin at zero
         at = low + width * 5
-        for bar in np.flatnonzero(rows["kind"] == "balance"):
+        for bar in (n for n, (_, kind, _) in enumerate(rows) if kind == "balance"):
             for side, shift in (("left", -width), ("right", width)):
                 axes.plot(
                     [at + shift - width, at + shift + width], [bar + 0.44, bar - 0.44],
@@ -105,31 +107,23 @@ def _draw(axes: Panel, rows: pd.DataFrame, theme: Theme) -> None:
                     gid=f"cut-{bar}-{side}",
                 )  # fmt: skip
         look.note(axes, f"drawn from {compact(low)} on", theme)
-    look.name_rows(axes, list(rows["step"]))
+    look.name_rows(axes, [step for step, _, _ in rows])
     axes.set_xticks([])
 
 
-def _few(rows: pd.DataFrame) -> pd.DataFrame:
-    """Amounts as floats, the smaller changes of either direction together."""
-    table = pd.DataFrame(
-        {
-            "step": rows["step"].astype(str),
-            "kind": rows["kind"].astype(str),
-            "amount": rows["amount"].astype("float64"),
-        }
-    ).reset_index(drop=True)
-    changes = table[(table["kind"] == "change") & (table["step"] != FEES)]
-    if changes.empty:
-        return table
-    first, last = table[: changes.index.min()], table[changes.index.max() + 1 :]
-    parts = [first]
-    for side, name in ((changes["amount"] >= 0, "in"), (changes["amount"] < 0, "out")):
-        mine = changes[side]
-        mine = mine.loc[mine["amount"].abs().sort_values(ascending=False, kind="stable").index]
-        rest = mine[MAX_STEPS - 1 :] if len(mine) > MAX_STEPS else mine[:0]
-        parts.append(mine[: len(mine) - len(rest)])
-        if len(rest):
-            words = f"{len(rest)} others {name}"
-            total = rest["amount"].sum()
-            parts.append(pd.DataFrame([{"step": words, "kind": "change", "amount": total}]))
-    return pd.concat([*parts, last], ignore_index=True)
+def _few(rows: Sequence[Step]) -> list[Step]:
+    """The smaller changes of either direction together."""
+    places = [n for n, (step, kind, _) in enumerate(rows) if kind == "change" and step != FEES]
+    if not places:
+        return [*rows]
+    changes = [rows[n] for n in places]
+    few = [*rows[: places[0]]]
+    for mine, name in (([one for one in changes if one[2] >= 0], "in"),
+                       ([one for one in changes if one[2] < 0], "out")):  # fmt: skip
+        mine.sort(key=lambda one: -abs(one[2]))
+        rest = mine[MAX_STEPS - 1 :] if len(mine) > MAX_STEPS else []
+        few += mine[: len(mine) - len(rest)]
+        if rest:
+            total = fsum(amount for _, _, amount in rest)
+            few.append((f"{len(rest)} others {name}", "change", total))
+    return [*few, *rows[places[-1] + 1 :]]

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from fundlab import charts
 from fundlab.base.progress import progress_bar
 from fundlab.charts import humanise
+from fundlab.charts.look import pictures
 from fundlab.charts.theme import PageTheme
 from fundlab.evidence.verdict import KEYS
 from fundlab.exports import replacing
@@ -114,10 +115,8 @@ def galleries(report: Report, drawn: Callable[[], object] = bool) -> Mapping[str
         there = sorted({str(asset) for asset in frame["asset"]})
         busy = [asset for asset in busiest if asset in there]
         shown = [*busy, *(asset for asset in there if asset not in busy)][:most]
-        pictures = tuple(
-            picture(draw(frame, PAGE_COLOURS, asset=asset, **given)) for asset in shown
-        )
-        return Gallery(pictures, marks if pictures else (), len(there))
+        drawn_ones = tuple(map(picture, pictures(draw, frame, PAGE_COLOURS, shown, **given)))
+        return Gallery(drawn_ones, marks if drawn_ones else (), len(there))
 
     def one(frame: Any, draw: Callable[..., object], **given: Any) -> Gallery:
         if frame.empty:

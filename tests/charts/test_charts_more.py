@@ -206,6 +206,19 @@ def test_assertions_stand_where_they_were_observed() -> None:
     assert len(course.get_xdata()) == 3
 
 
+def test_an_observation_of_a_profile_among_the_others_has_their_colour() -> None:
+    rows = [(f"p{n}", "USD", "2026-01-01", "1") for n in range(9)]
+    seen = pd.DataFrame({"profile_id": ["p0", "p8"], "asset": "USD"}).assign(
+        observed_at=pd.to_datetime(["2026-01-01T12:00Z"] * 2), reported="1", difference="0"
+    )
+    figure = charts.balance_course(
+        test_charts.daily(*rows), assertions=decimals(seen, "reported", "difference")
+    )
+    rings = [line for line in figure.axes[0].lines if line.get_linestyle() == "None"]
+    ends = [charts.LIGHT.series[0], charts.LIGHT.series[5]]
+    assert [ring.get_markeredgecolor() for ring in rings] == ends
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(("draw", "frame"), EVERY)
 @pytest.mark.parametrize("theme", [charts.LIGHT, charts.DARK])

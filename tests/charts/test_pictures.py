@@ -15,6 +15,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
 from fundlab import charts
+from fundlab.charts.look import pictures
 from fundlab.charts.picture import date_ticks, ticks
 from fundlab.charts.theme import LIGHT, PageTheme
 from tests.charts import test_charts, test_charts_more
@@ -73,6 +74,20 @@ def test_a_picture_has_the_size_words_and_shapes_of_the_figure(
 
 def escaped(words: str) -> str:
     return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+BY_ASSET = [(draw, frame) for draw, frame in test_charts_more.EVERY if "asset" in frame]
+
+
+@pytest.mark.parametrize(("draw", "frame"), BY_ASSET)
+def test_pictures_of_assets_together_are_those_of_each_alone(
+    draw: Any, frame: pd.DataFrame
+) -> None:
+    frame = pd.concat([frame, frame.assign(asset="ZZZ").head(1)], ignore_index=True)
+    assets = ["ZZZ", *{*frame["asset"]} - {"ZZZ"}, "none"]
+    together = [one.svg() for one in pictures(draw, frame, PAGE, assets)]
+    assert together == [draw(frame, PAGE, asset=asset).svg() for asset in assets]
+    assert len({*together}) == len(assets)
 
 
 @pytest.mark.parametrize(("draw", "frame"), test_charts.ALL[:2])

@@ -18,8 +18,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fundlab import charts, reports
+from fundlab import reports
 from fundlab.base.errors import AnalysisError, InvalidRequest, OutputError
+from fundlab.charts.look import pictures
 from fundlab.exports import Sheet
 from fundlab.reports.inputs import relation
 from fundlab.reports.job import CaughtUp
@@ -434,14 +435,12 @@ def test_times_and_the_days_of_charts_are_of_the_reports_zone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     zones = dict.fromkeys(("balance_course", "flow_bars", "fees_by_type"), "")
-    for name in zones:
-        draw = getattr(charts, name)
 
-        def drawn(*given: Any, _name: str = name, _draw: Any = draw, **named: Any) -> Any:
-            zones[_name] = named["tz"]
-            return _draw(*given, **named)
+    def drawn(draw: Any, *given: Any, **named: Any) -> Any:
+        zones.update({draw.__name__: named["tz"]} if draw.__name__ in zones else {})
+        return pictures(draw, *given, **named)
 
-        monkeypatch.setattr(charts, name, drawn)
+    monkeypatch.setattr("fundlab.reports.page.pictures", drawn)
     cells = Page(reports.render_html(build(tz="Asia/Tokyo"))).cells
     assert set(zones.values()) == {"Asia/Tokyo"}
     assert "2026-02-27 06:00:00" in cells  # 2026-02-26T21:00Z
