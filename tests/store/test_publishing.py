@@ -200,7 +200,7 @@ def test_what_cannot_be_is_refused_by_name(
     ):
         store.publish(tmp_path / "open", "iceberg")  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(InvalidRequest, match=r"pip install 'fundlab\[delta\]'"):
+    with pytest.raises(InvalidRequest, match=r"install .*\[delta\]'"):
         store.publish(tmp_path / "open", "delta")
 
 
