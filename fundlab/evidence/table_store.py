@@ -82,9 +82,9 @@ class TableStore(StoreFiles):
         The frame knows where its rows begin, and where ``until`` cut any off: ``frame.attrs`` are
         those of :meth:`known`.
 
-        Raises ``InvalidRequest`` for a table, column, time or pin that does not exist,
-        ``StoreError`` where there is no store, and ``StoreDamaged`` where a file is not what was
-        written.
+        Raises ``InvalidRequest`` for a table, column, time or pin that does not exist, and a time
+        before the store knew anything, ``StoreError`` where there is no store, and ``StoreDamaged``
+        where a file is not what was written.
 
         >>> store.read("transfers", since="2026-10-01", columns=["id", "total"]).dtypes["total"]
         DecimalDtype()

@@ -106,8 +106,9 @@ class StoreFiles:
         manifest: Manifest | None = None,
     ) -> Snapshot:
         """The files that hold ``table`` now, as of a time, or at a pin; those of ``manifest``,
-        where several tables are to be of one publication. Raises ``StoreError`` where there is no
-        store, ``StoreDamaged`` for a file that is lost or not what was written."""
+        where several tables are to be of one publication. Raises ``InvalidRequest`` for a time
+        before the store knew anything, ``StoreError`` where there is no store, ``StoreDamaged`` for
+        a file that is lost or not what was written."""
         if as_of is not None and pin is not None:
             raise InvalidRequest("give either as_of or pin, not both")
         found, until = find_table(table), None if as_of is None else moment_ns(as_of, "as_of")
@@ -117,7 +118,7 @@ class StoreFiles:
         limit = None if pin is None else self._pinned(pin, table, known)
         folder = self.path / found.name
         try:
-            return take_snapshot(
+            taken = take_snapshot(
                 folder, found, known.files.get(found.name, ()), limit=limit, as_of=until
             )
         except StoreChanged as error:
@@ -125,6 +126,20 @@ class StoreFiles:
                 raise
             lost = [one.name for one in known.files[found.name] if not (folder / one.name).exists()]
             raise damaged(folder / min(lost, default=""), "is missing") from error
+        if until is not None and not taken.publications:
+            self._check_known(until, known)
+        return taken
+
+    def _check_known(self, until: int, manifest: Manifest) -> None:
+        """Refuses a time before all that is known: its tables would be empty without a word."""
+        published = [
+            entry.published_at
+            for name, files in manifest.files.items()
+            for entry in take_snapshot(self.path / name, find_table(name), files).publications
+        ]
+        if published and until < min(published):
+            at, begin = map(Instant.from_ns, (until, min(published)))
+            raise InvalidRequest(f"as_of={at}: the store knew nothing before {begin}")
 
     def check_there(self) -> None:
         """Raises ``StoreError`` for a folder in which no sync ever began: a mistyped path would

@@ -526,7 +526,7 @@ def test_export_writes_what_read_gives(
 def test_a_report_names_its_store_as_seen_from_the_current_folder(
     good: fl.Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    when = pd.Timestamp("2026-10-01", tz="UTC")
+    when = pd.Timestamp("2100-01-01", tz="UTC")
     monkeypatch.chdir(good.path.parent)
     found = sources(good, None, when)
     assert (found["Store"], "--store good " in found["Command"]) == ("good", True)

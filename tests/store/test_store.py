@@ -4,6 +4,7 @@ import errno
 import os
 import pickle
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from hypothesis import strategies as st
 import fundlab as fl
 from fundlab import Store
 from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
+from fundlab.base.values import Instant
 from fundlab.store import compaction, disk, parts, snapshot
 from fundlab.tables import to_arrow, to_frame
 
@@ -101,9 +103,11 @@ class TestReading:
         published = either.history("transfers")["published_at"].unique()
         found = [either.read("transfers", as_of=at)["status"].tolist() for at in published]
         assert found == [["PENDING"], ["COMPLETED", "COMPLETED"], ["FAILED", "COMPLETED"]]
-        just_before = published[0] - pd.Timedelta(1, "ns")
-        assert len(either.read("transfers", as_of=just_before)) == 0
-        assert len(either.read("transfers", as_of="2000-01-01")) == 0
+        before = "the store knew nothing before " + str(Instant.from_ns(published[0].value))
+        for at in (published[0] - pd.Timedelta(1, "ns"), "2000-01-01"):
+            for read in (either.read, either.read_arrow, either.scan, either.known):
+                with pytest.raises(InvalidRequest, match=re.escape(before)):
+                    read("transfers", as_of=at)
 
     def test_columns_in_the_order_asked_for(self, either: Store) -> None:
         assert list(either.read("transfers", columns=["total", "id"])) == ["total", "id"]
