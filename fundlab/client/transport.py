@@ -150,21 +150,6 @@ class Transport:
         # Of the last answer: when it was by the service, by us, and in a sandbox's business time.
         self._dated: tuple[str, float, str] = "", 0.0, ""
 
-    @property
-    def _http(self) -> Http:
-        from fundlab.client.connections import Http  # a third of what a connection takes to make
-
-        settings = self._settings
-        with self._opening:
-            if self._opened is None:
-                self._opened = Http(
-                    connect_timeout=settings.connect_timeout,
-                    read_timeout=settings.read_timeout,
-                    ca_bundle=str(settings.ca_bundle) if settings.ca_bundle else None,
-                    trust_env=settings.trust_env,
-                )
-            return self._opened
-
     def send(self, call: Call) -> Reply:
         """Carry out ``call``; the service's answer to it.
 
@@ -314,7 +299,18 @@ class Transport:
         signer: Signer | None = None,
     ) -> Answer:
         """Send ``request``, signed anew each time, until there is an answer to keep."""
-        env, attempt, refusals = self._env, 0, 0
+        from fundlab.client.connections import Http  # a third of what a connection takes to make
+
+        env, settings, attempt, refusals = self._env, self._settings, 0, 0
+        with self._opening:
+            if self._opened is None:
+                self._opened = Http(
+                    connect_timeout=settings.connect_timeout,
+                    read_timeout=settings.read_timeout,
+                    ca_bundle=str(settings.ca_bundle) if settings.ca_bundle else None,
+                    trust_env=settings.trust_env,
+                )
+            http = self._opened
         while True:
             attempt += 1
 
@@ -349,16 +345,16 @@ class Transport:
                         target=request.url.removeprefix(self._origin),
                         body=request.body or b"",
                         timestamp=int(env.now()),
-                        prefix=self._settings.signature_prefix,
+                        prefix=settings.signature_prefix,
                     )
                 except SigningFailed as error:
                     raise unsigned(error, tried) from error.__cause__
-                header = {self._settings.signature_header: signature}
+                header = {settings.signature_header: signature}
                 signed = replace(request, headers={**request.headers, **header})
 
             # Send it. Only a refusal of the service itself says that nothing was done.
             sent_at = env.clock()
-            outcome = self._http.exchange(signed, deadline - sent_at)
+            outcome = http.exchange(signed, deadline - sent_at)
             if isinstance(outcome, Failure):
                 summary = outcome.problem
                 tried.in_doubt = tried.in_doubt or outcome.sent
