@@ -267,11 +267,6 @@ def _numbered_float(numbers: Ints) -> Floats:
     return bits.view(np.float64)
 
 
-def validity(missing: Bools) -> pa.Buffer | None:
-    """Arrow's validity bitmap, or None where nothing is missing."""
-    return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
-
-
 def from_arrow_buffers(array: pa.Array) -> Column:
     """(units, missing) of a decimal128(38, 18) array, sharing its value buffer, read-only."""
     count = len(array)
@@ -288,5 +283,6 @@ def from_arrow_buffers(array: pa.Array) -> Column:
 
 def to_arrow(units: Units, missing: Bools) -> pa.Array:
     """A decimal128(38, 18) array on the same memory, where that is contiguous."""
-    buffers = [validity(missing), pa.py_buffer(np.ascontiguousarray(units))]
+    there = pa.array(~missing).buffers()[1] if missing.any() else None
+    buffers = [there, pa.py_buffer(np.ascontiguousarray(units))]
     return pa.Array.from_buffers(AMOUNT_TYPE, len(units), buffers)

@@ -26,7 +26,6 @@ from fundlab.decimals.int128 import (
     take,
     to_arrow,
     to_ints,
-    validity,
 )
 from fundlab.decimals.scalars import ExactDecimal, format_one, parse_one
 
@@ -67,7 +66,7 @@ def to_text(units: Units, missing: Bools) -> pa.Array:
         len(units),
         pa.py_buffer(offsets),
         pa.py_buffer(characters),
-        validity(missing),
+        pa.array(~missing).buffers()[1] if missing.any() else None,
     )
 
 
