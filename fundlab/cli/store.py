@@ -37,10 +37,6 @@ def sync(
         bool,
         typer.Option("--full", help="Fetch everything again, also what is older than --since was."),
     ] = False,
-    export: Annotated[
-        Path | None,
-        typer.Option(help="Folder of plain Parquet files of the current rows, for other tools."),
-    ] = None,
     publish: Annotated[
         str | None,
         typer.Option(
@@ -64,14 +60,12 @@ def sync(
     from fundlab.operate.store import Store, moved_periods
     from fundlab.payments.journal_files import damaged_journals, journal_entries
     from fundlab.payments.reconciliation import reconciled
-    from fundlab.store.publishing import export_files, published_tables
+    from fundlab.store.publishing import published_tables
 
     given = None if store is None else Store(store)
     with connect() as client:
         books = Store(client.settings.store) if given is None else given
-        if export is not None:
-            export_files(books.path, export)  # before the sync: it may take long
-        if publish is not None:
+        if publish is not None:  # looked at before the sync: it may take long
             published_tables(books.path, publish, publish_format)
         result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
     records = books.records()
@@ -83,12 +77,6 @@ def sync(
     text = "\n".join(lines)
     failed: FundlabError | None = None
     try:
-        doing = "export"
-        if export is not None:
-            files = books.export_current(export)
-            body["exported"] = {name: str(path) for name, path in files.items()}
-            text += f"\ncurrent rows in {export}"
-        doing = "publication"
         if publish is not None:
             published = books.publish(publish, publish_format)
             body["published"] = {name: asdict(one) for name, one in published.items()}
@@ -97,7 +85,7 @@ def sync(
             text += f"\npublished to {publish}: {number_of(months, 'month')}, {size / 1e6:.1f} MB"
     except FundlabError as error:
         failed = error
-        message = f"the sync is done, but not the {doing}: {error}"
+        message = f"the sync is done, but not the publication: {error}"
         body["error"] = {"type": type(error).__name__, "message": message}
     answer(body, as_json, text)
     if failed is not None:

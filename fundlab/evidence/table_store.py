@@ -3,7 +3,7 @@
 A sync adds one part with the rows that are new or changed. The newest version of a row wins on
 read; every version stays readable (``history``), and what was known at a time (``as_of``) is what
 had been published until then. The files are plain Parquet, but hold replaced versions too, and
-times to the nanosecond: for other tools there is ``export_current``.
+times to the nanosecond: for other tools there is ``publish``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -33,11 +32,9 @@ from fundlab.evidence.vanished_rows import (
 from fundlab.store.manifests import Manifest
 from fundlab.store.publishing import (
     Published,
-    export_files,
     publish_delta,
     publish_parquet,
     published_tables,
-    write_current,
 )
 from fundlab.store.records import check_texts, needed
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark
@@ -218,31 +215,6 @@ class TableStore(StoreFiles):
 
         return steadily(look)
 
-    def export_current(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
-        """The current rows of every table as ``folder/<table>.parquet``, for any tool: DuckDB,
-        Polars, Spark, pandas, pyarrow, with nothing to set.
-
-        The columns of ``read``, with two differences: a moment is cut to the microseconds that
-        every tool has, and its nanoseconds since 1970 stand beside it as an integer, ``created_at``
-        as ``created_at_ns``. Amounts are ``decimal(38, 18)`` and sums of them exact; in pandas read
-        them with ``dtype_backend="pyarrow"``, or with ``fl.read_parquet``. Each file is replaced in
-        one step; run it after each sync (``fundlab sync --export DIR`` does). Returns the file of
-        each table.
-
-        Raises ``InvalidRequest`` for a folder within the store, ``StoreError`` where the folder
-        cannot be written, ``StoreDamaged`` where a file of the store is not what was written.
-
-        >>> files = store.export_current(folder / "current")
-        >>> current = fl.read_parquet(files["transfers"])
-        >>> current["total"].sum() == store.read("transfers")["total"].sum()
-        True
-        """
-        files = export_files(self.path, folder)
-        # Balances come last, so that going backwards no transfer they belong to is missing.
-        for table, path in reversed(files.items()):
-            steadily(lambda table=table, path=path: write_current(self.current(table), path))  # type: ignore[misc]
-        return files
-
     def publish(
         self, destination: str | os.PathLike[str], format: Literal["parquet", "delta"] = "parquet"
     ) -> dict[str, Published]:
@@ -250,12 +222,16 @@ class TableStore(StoreFiles):
         ``s3://bucket/funds``, for any engine; of what is there only the months are written again in
         which a row changed.
 
-        The columns are those of ``export_current``. Each table is a folder: of Parquet files
-        ``month=2026-10/rows.parquet``, or a Delta table with the column ``month`` (``pip install
-        'fundlab[delta]'``), by ``created_at`` in UTC, of balances ``observed_at``. A file is
-        replaced in one step, and so are all changed months of a Delta table; Delta keeps what was
-        replaced until it is vacuumed. A table without a row has no Parquet file. Returns what
-        became of each table.
+        The columns are those of ``read``, with two differences: a moment is cut to the microseconds
+        that every tool has, and its nanoseconds since 1970 stand beside it as an integer,
+        ``created_at`` as ``created_at_ns``. Amounts are ``decimal(38, 18)`` and sums of them exact;
+        in pandas read them with ``dtype_backend="pyarrow"``, or with ``fl.read_parquet``.
+
+        Each table is a folder: of Parquet files ``month=2026-10/rows.parquet``, or a Delta table
+        with the column ``month`` (``pip install 'fundlab[delta]'``), by ``created_at`` in UTC, of
+        balances ``observed_at``. A file is replaced in one step, and so are all changed months of a
+        Delta table; Delta keeps what was replaced until it is vacuumed. A table without a row has
+        no Parquet file. Returns what became of each table.
 
         Raises ``InvalidRequest`` for a format there is not and a place within the store,
         ``StoreError`` where it cannot be written, ``StoreDamaged`` where a file of the store is not

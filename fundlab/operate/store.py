@@ -72,7 +72,7 @@ class Store(TableStore):
 
     The files are Parquet, yet not for reading with other tools as they are: a sum over them counts
     replaced versions, Polars refuses parts beside a base, and Spark the nanoseconds
-    (``spark.sql.legacy.parquet.nanosAsLong``). ``export_current`` writes files for any tool.
+    (``spark.sql.legacy.parquet.nanosAsLong``). ``publish`` writes files for any tool.
 
     >>> store = fl.Store(folder / "books")
     >>> done = store.sync(client)

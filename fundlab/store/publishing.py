@@ -24,11 +24,9 @@ import pyarrow.parquet as pq
 
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import InvalidRequest, StoreError, first_line, install_command
-from fundlab.base.paths import local_path
 from fundlab.store import disk
-from fundlab.store.parts import in_row_groups
 from fundlab.store.remote import StorePath, locate
-from fundlab.store.snapshot import Snapshot, keep, read_current
+from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.tables.schema import INSTANT_TYPE, TABLES
 
 FORMATS: Final = ("parquet", "delta")
@@ -50,25 +48,12 @@ class Published:
     bytes: int
 
 
-def export_files(store: StorePath, folder: str | os.PathLike[str]) -> dict[str, Path]:
-    """The file of each table in ``folder``, which is made, and found to take files, for the rows of
-    the store at ``store``.
-
-    Raises ``InvalidRequest`` for a folder within the store, ``StoreError`` where it takes none.
-    """
-    place = local_path(folder, "folder").absolute()
-    _refuse_within(place, store, f"folder={str(folder)!r}")
-    files = {table: place / f"{table}.parquet" for table in TABLES}
-    for path in files.values():
-        disk.check_replaceable(path)
-    return files
-
-
 def published_tables(
     store: StorePath, destination: str | os.PathLike[str], format: str
 ) -> dict[str, StorePath]:
     """The folder of each table in ``destination``, which is found to take files where it is of this
-    machine. Raises as `export_files`, and ``InvalidRequest`` for a format there is not."""
+    machine. Raises ``InvalidRequest`` for a format there is not and for a place within the store,
+    ``StoreError`` where it takes no files."""
     if format not in FORMATS:
         raise InvalidRequest(f"format={format!r} is unknown; there are {', '.join(FORMATS)}")
     if format == "delta":
@@ -90,19 +75,6 @@ def _refuse_within(place: StorePath, store: StorePath, given: str) -> None:
     )
     if inside:
         raise InvalidRequest(f"{given} is within the store: give another one")
-
-
-def write_current(snapshot: Snapshot, path: Path) -> None:
-    """Replace the file at ``path`` by one of the current rows, in the order of the files.
-
-    Raises ``StoreError`` where it cannot be written; an earlier file then stays.
-    """
-    schema = snapshot.table.schema
-    found = snapshot.in_each_group(
-        lambda reader, group: keep(reader.read(group.number, schema), group.current)
-    )
-    with disk.replacing(path) as file:
-        _write(file, portable(schema.empty_table()).schema, map(portable, in_row_groups(found)))
 
 
 def publish_parquet(snapshot: Snapshot, folder: StorePath) -> Published:

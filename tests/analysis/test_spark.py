@@ -282,29 +282,6 @@ def test_the_cluster_reads_each_state_and_no_damage(session: Any, tmp_path: Path
         path.write_bytes(intact)
 
 
-def test_the_current_files_need_no_setting_and_sum_to_the_digit(
-    session: Any, tmp_path: Path
-) -> None:
-    """With each amount a sum beyond the 28 digits that Python's own decimals have by default."""
-    totals = ["99999999999.123456789012345678", "0.000000000000000001", "12345678901.1"]
-    store = Store(tmp_path / "store")
-    rows = [service_transfer(n, total=total, amount=total) for n, total in enumerate(totals)]
-    store.sync(FakeService([rows[0] | {"memo": "replaced"}, *rows[1:]]), tables=["transfers"])
-    store.sync(FakeService(rows), tables=["transfers"], full=True)
-    files = store.export_current(tmp_path / "out")
-    session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "false")
-    for name, path in files.items():
-        assert session.read.parquet(str(path)).count() == len(store.read(name))
-    found = session.read.parquet(str(files["transfers"]))
-    expected = D("112345678900.223456789012345679")
-    assert found.selectExpr("sum(total) AS total").collect()[0]["total"] == expected
-    assert store.read("transfers")["total"].sum() == expected
-    exact = store.read_arrow("transfers").column("created_at").cast(pa.int64()).to_pylist()
-    micros = found.selectExpr("unix_micros(created_at) AS at", "created_at_ns AS ns").collect()
-    assert sorted(row["ns"] for row in micros) == sorted(exact)
-    assert [row["at"] for row in micros] == [row["ns"] // 1000 for row in micros]
-
-
 def test_what_spark_gives_is_shown_with_the_number_of_its_rows(session: Any) -> None:
     frame = session.createDataFrame([(n, "USD") for n in range(7)], ["n", "asset"])
     shown = fl.show(frame, rows=2)

@@ -36,11 +36,6 @@ DYING = {
         "room.as_text = lambda *given: os.kill(os.getpid(), 9)\n"
         "fl.exports.export_table(fl.sample(), 'balances', out / 'rows.xlsx', 'xlsx')",
     ),
-    "the current rows": (
-        "import fundlab.store.publishing as room",
-        "room.in_row_groups = lambda *given: os.kill(os.getpid(), 9)\n"
-        "fl.sample().export_current(out)",
-    ),
 }
 
 
@@ -49,11 +44,7 @@ def hidden(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "what",
-    [
-        "an export",
-        *(pytest.param(n, marks=pytest.mark.thorough) for n in ("a workbook", "the current rows")),
-    ],
+    "what", ["an export", pytest.param("a workbook", marks=pytest.mark.thorough)]
 )
 def test_a_later_run_sweeps_what_a_killed_one_left(what: str, tmp_path: Path) -> None:
     imports, run = DYING[what]
@@ -61,11 +52,8 @@ def test_a_later_run_sweeps_what_a_killed_one_left(what: str, tmp_path: Path) ->
     died = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True)
     assert died.returncode == -9, died.stderr.decode()
     assert hidden(tmp_path)
-    if what == "the current rows":
-        fl.sample().export_current(tmp_path)
-    else:
-        ending = "csv" if what == "an export" else "xlsx"
-        fl.exports.export_table(fl.sample(), "balances", tmp_path / f"rows.{ending}", ending)
+    ending = "csv" if what == "an export" else "xlsx"
+    fl.exports.export_table(fl.sample(), "balances", tmp_path / f"rows.{ending}", ending)
     assert hidden(tmp_path) == []
 
 

@@ -88,7 +88,7 @@ def every_way(folder: Path, spark: Any) -> dict[str, tuple[set[str], Way]]:
         "close": (every, closed),
         "backup": (every, backed_up),
         "anchor": (every, lambda store: store.anchor().line),
-        "export": (every, lambda store: sorted(store.export_current(folder / "current"))),
+        "publish": (every, lambda store: sorted(store.publish(folder / "current"))),
         "status": ({"transfers", "balances", "records"}, lambda store: status(store).breaks),
         "pins": ({"records"}, lambda store: store.pins()),
     }  # fmt: skip

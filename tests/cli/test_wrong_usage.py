@@ -75,7 +75,7 @@ CALLS: list[Callable[[fl.Client, fl.Store], object]] = [
     lambda c, s: s.reopen("2026-10", by="", reason="late"),
     lambda c, s: s.annotate("t-1"),
     lambda c, s: s.compact(["moons"]),
-    lambda c, s: s.export_current(s.path),
+    lambda c, s: s.publish(s.path),
     lambda c, s: fl.Store("s3//bucket\0"),
     lambda c, s: c.get_transfer(""),
     lambda c, s: c.get_transfer("nobody"),

@@ -169,8 +169,8 @@ class TestFullPass:
         assert without[0][0] == first
         rest = figures(as_of=before) + figures(pin="before")
         assert rest == [({*first, removed["id"]}, without[0][1] + Decimal(removed["total"]))] * 6
-        files = store.export_current(tmp_path / "current")
-        assert set(fl.read_parquet(files["transfers"])["id"]) == first
+        published = store.publish(tmp_path / "current")["transfers"].path
+        assert set(fl.read_parquet(published)["id"]) == first
         fl.balances.write_running(store, tmp_path / "running.parquet")
         assert set(fl.read_parquet(tmp_path / "running.parquet")["id"]) == first
         assert len(store.history("transfers")) == 6

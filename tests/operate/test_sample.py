@@ -57,7 +57,7 @@ def test_nothing_is_written_to_it() -> None:
     for write in (
         lambda: store.pin("mine"),
         store.compact,
-        lambda: store.export_current(folder / "current"),
+        lambda: store.publish(folder / "current"),
     ):
         with pytest.raises(fl.errors.FundlabError, match=r"read-only; copy the folder|within"):
             write()

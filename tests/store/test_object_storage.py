@@ -88,7 +88,7 @@ def test_it_answers_as_one_on_this_machine_does(
     assert there.verify(other.anchor().line).problems == ()
     fl.report(other, "2026-03", out=tmp_path / "reports", formats=["csv"])
     assert list((tmp_path / "reports").rglob("*.csv"))
-    assert other.export_current(tmp_path / "current")["transfers"].stat().st_size
+    assert other.publish(tmp_path / "current")["transfers"].written
     assert set(other.compact()) == set(here.compact())
     monkeypatch.setattr(compaction, "GRACE_S", -10)
     with there.lock():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,10 @@ from fake_service import FakeService, transfer
 
 import fundlab as fl
 from fundlab import Store
-from fundlab.base.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest, StoreError
+from fundlab.store import compaction
+from fundlab.store.parts import Part, PartReader
+from fundlab.tables import TABLES
 
 D = Decimal
 TOTALS = ["99999999999.123456789012345678", "0.000000000000000001", "12345678901.1", "7"]
@@ -96,6 +100,61 @@ def test_each_engine_reads_what_the_store_reads(store: Store, tmp_path: Path, fo
     for engine, (count, total, moments) in read_by_each(tmp_path / "open", format).items():
         assert (engine, count, total, sorted(moments)) == (engine, 4, SUM, NANOSECONDS)
     assert store.read("transfers")["total"].sum() == SUM
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_each_table_has_the_rows_and_columns_of_the_store(tmp_path: Path, table: str) -> None:
+    fl.sample().publish(tmp_path)
+    keys = ["observed_at", "profile_id", "asset"] if table == "balances" else ["created_at", "id"]
+    expected = fl.sample().read_arrow(table).sort_by([(key, "ascending") for key in keys])
+    published = pq.read_table(tmp_path / table).drop_columns(["month"])
+    published = published.sort_by([(key, "ascending") for key in [f"{keys[0]}_ns", *keys[1:]]])
+    moments = [f.name for f in expected.schema if pa.types.is_timestamp(f.type)]
+    names = {*expected.column_names, *(f"{name}_ns" for name in moments)}
+    assert set(published.column_names) == names
+    assert {str(kind) for kind in published.schema.types} <= {
+        "string", "bool", "int64", "decimal128(38, 18)", "timestamp[us, tz=UTC]",
+    }  # fmt: skip
+    for name in moments:
+        exact = published.column(f"{name}_ns").cast(pa.timestamp("ns", "UTC"))
+        assert exact.equals(expected.column(name))
+        assert published.column(name).equals(pc.floor_temporal(exact, unit="microsecond").cast(
+            published.column(name).type))  # fmt: skip
+    for name in set(expected.column_names) - set(moments):
+        assert published.column(name).equals(expected.column(name))
+
+
+def test_the_stores_own_files_are_not_to_be_summed(store: Store) -> None:
+    """Why there is such a thing: as long as this is so, the documentation says so."""
+    store.compact()
+    changed = rows("once more")
+    changed[1]["updated_at"] = "2026-05-03T00:00:00Z"
+    store.sync(FakeService(changed), tables=["transfers"], full=True)  # type: ignore[arg-type]
+    everything = store.path / "transfers" / "*.parquet"
+    query = f"SELECT sum(total) FROM read_parquet('{everything}', union_by_name = true)"
+    ((total,),) = duckdb.sql(query).fetchall()
+    assert total > SUM
+    with pytest.raises(pl.exceptions.SchemaError):
+        pl.read_parquet(everything)
+
+
+def test_a_merge_in_the_middle_of_it_is_no_matter(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, turns = PartReader.__init__, iter([True])
+    monkeypatch.setattr(compaction, "GRACE_S", 0)
+
+    def late(reader: PartReader, part: Part) -> None:
+        if part.header.table == "transfers" and next(turns, False):
+            store.compact()
+            with store.lock():
+                assert not part.path.exists()
+        original(reader, part)
+
+    monkeypatch.setattr(PartReader, "__init__", late)
+    store.publish(tmp_path / "open")
+    assert next(turns, None) is None
+    assert read_by_each(tmp_path / "open", "parquet")["duckdb"][:2] == (4, SUM)
 
 
 SPARK: Final = """
@@ -204,15 +263,16 @@ def test_what_cannot_be_is_refused_by_name(
         store.publish(tmp_path / "open", "delta")
 
 
-@pytest.mark.parametrize("format", ["parquet", "delta"])
-def test_a_sync_publishes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fundlab: Any, format: str
-) -> None:
-    from contextlib import nullcontext
-
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     service: Any = FakeService(rows())
     service.settings = SimpleNamespace(store=tmp_path / "store")
     monkeypatch.setattr("fundlab.client.client.connect", lambda: nullcontext(service))
+    return service
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_a_sync_publishes(tmp_path: Path, service: Any, fundlab: Any, format: str) -> None:
     command = ("sync", "--publish", tmp_path / "open", "--publish-format", format)
     status, out, _ = fundlab(*command, "--json")
     assert status == 0
@@ -221,7 +281,42 @@ def test_a_sync_publishes(
     status, out, _ = fundlab(*command)
     assert status == 0
     assert f"published to {tmp_path / 'open'}: 1 month, 0.0 MB" in out  # balances are observed anew
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("file/open", "file cannot be written: File exists; give another folder, or see"),
+        ("nowhere", "nowhere cannot be written: File exists"),
+        ("store/open", "is within the store"),
+    ],
+)
+def test_a_place_that_takes_no_files_is_refused_before_the_sync(
+    service: Any, tmp_path: Path, fundlab: Any, where: str, reason: str
+) -> None:
     (tmp_path / "file").touch()
-    before = len(service.calls)
-    status, _, err = fundlab("sync", "--publish", tmp_path / "file" / "open")
-    assert (status, "cannot be written" in err, len(service.calls)) == (1, True, before)
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    status, _, err = fundlab("sync", "--publish", tmp_path / where)
+    assert (status, err.count("\n"), reason in err) == (1, 1, True)
+    assert service.calls == []
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_was_synced_is_shown_where_it_cannot_be_published(
+    service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fundlab: Any, as_json: bool
+) -> None:
+    def full(*_: Any) -> None:
+        raise StoreError("open cannot be written: No space left on device")
+
+    monkeypatch.setattr("fundlab.evidence.table_store.publish_parquet", full)
+    status, out, err = fundlab("sync", "--publish", tmp_path / "open", *["--json"] * as_json)
+    assert status == 1
+    message = "the sync is done, but not the publication: open cannot be written: No space left"
+    if as_json:
+        found = json.loads(out)
+        assert found["tables"][0]["new"] == 4
+        assert found["error"]["message"].startswith(message)
+    else:
+        assert "4 new" in out
+        assert message in err
