@@ -80,7 +80,7 @@ class Scene:
         client = self.client
         transport = client.transport
         return [client, client.settings, transport, transport._tokens, transport._tokens._grant,
-                transport._http, transport._pace, transport._env, client.signer,
+                transport._opened, transport._pace, transport._env, client.signer,
                 client.list_transfers(), client.get_transfer("t"), *self.secrets]  # fmt: skip
 
 
