@@ -2,12 +2,14 @@
 
 A mutant is one small change of the program: a bound, a sign, a constant, a condition, a call or a
 check taken out, an exception swallowed. Which tests reach its line is measured once (coverage by
-test, of the quick tests of each room); only those run, the room's own first, in a fork of a process
-that has the large libraries loaded. What is run as a module is loaded has no test of its own: then
-those run that reach the module. A survivor is a hole, unless ``tests/mutants_accepted.txt`` says
-why it changes nothing: by the text of its line, so that the reason expires when the line changes.
+test, of the quick tests, folder by folder); only those run, the room's own first, in a fork of a
+process that has the large libraries loaded. What is run as a module is loaded has no test of its
+own: then those run that reach the module. A survivor is a hole, unless
+``tests/mutants_accepted.txt`` says why it changes nothing: by the text of its line, so that the
+reason expires when the line changes.
 
-``--since REV`` takes only lines that changed since then; ``--count`` how many, drawn by the seed.
+``--since REV`` takes only lines that changed since then, and only the tests of their own rooms;
+``--count`` how many, drawn by the seed.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,9 +40,10 @@ import pytest
 ROOT: Final = Path(__file__).parents[1]
 ACCEPTED: Final = Path(__file__).with_name("mutants_accepted.txt")
 ROOMS: Final = ("analysis", "bank", "client", "evidence", "payments", "store", "sync", "tables")
-LONGEST_S: Final = 30
+LONGEST_S: Final = 20
 """What the tests of a mutant that run first take together, by what they took when they were
-measured: the quickest. What survives them meets the others."""
+measured: the quickest. What survives them meets the others, up to ``MOST_S`` in all."""
+MOST_S: Final = 90
 _HEAVY: Final = (
     "pandas", "pyarrow.parquet", "duckdb", "pydantic", "requests", "narwhals", "hypothesis",
     "fastapi", "uvicorn", "typer", "msgspec", "cryptography.hazmat.primitives.serialization",
@@ -207,13 +210,13 @@ def pytest_sessionfinish() -> None:
 
 @dataclass(frozen=True)
 class Reached:
-    """Of the tests of a room: by path and line those that run it, and what each took (s)."""
+    """Of the tests of a folder: by path and line those that run it, and what each took (s)."""
 
     lines: dict[str, dict[str, list[str]]]
     took_s: dict[str, float]
 
     def by(self, mutant: Mutant) -> list[str]:
-        """The tests of the room that may notice ``mutant``."""
+        """The tests of the folder that may notice ``mutant``."""
         lines = self.lines.get(mutant.path, {})
         if mutant.used_at:
             return sorted({test for line in mutant.used_at for test in lines.get(str(line), ())})
@@ -221,37 +224,45 @@ class Reached:
             return sorted({test for tests in lines.values() for test in tests})
         return lines.get(str(mutant.line), [])
 
-    def quickest(self) -> list[str]:
-        """A few that pass."""
-        there = {test for lines in self.lines.values() for some in lines.values() for test in some}
-        return sorted(there, key=lambda one: (self.took_s[one], one))[:3]
+
+def folders() -> list[str]:
+    """Those of the tests; what stands in none is in ``top``."""
+    tests = ROOT / "tests"
+    every = {path.relative_to(tests).parent.as_posix() for path in tests.rglob("test_*.py")}
+    return sorted("top" if name == "." else name for name in every)
 
 
-def reached(room: str) -> Reached:
-    """What the quick tests of ``room`` reach; measured once for this state of program and tests."""
-    state = hashlib.sha256()
-    for path in sorted([*(ROOT / "fundlab").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
-        if path != Path(__file__):
-            state.update(path.read_bytes())
-    kept = Path(tempfile.gettempdir()) / f"mutants-{room}-{state.hexdigest()[:16]}.json"
+def reached(folder: str, only: Iterable[str] | None = None) -> Reached:
+    """What the quick tests of ``folder`` reach, of the files ``only`` or of all; measured once for
+    this state of the program and of these tests."""
+    tests = ROOT / "tests" / folder
+    files = sorted((ROOT / "tests").glob("test_*.py") if folder == "top" else tests.rglob("*.py"))
+    state = hashlib.sha256(json.dumps(sorted(only) if only else None).encode())
+    shared = {*(ROOT / "tests").glob("*.py")} - {*(ROOT / "tests").glob("test_*.py")}
+    for path in sorted({*(ROOT / "fundlab").rglob("*.py"), *shared, *files} - {Path(__file__)}):
+        state.update(path.read_bytes())
+    kept = Path(tempfile.gettempdir()) / f"mutants-{folder}-{state.hexdigest()[:16]}.json"
     if not kept.exists():
-        with tempfile.TemporaryDirectory() as folder:
-            config, times = Path(folder) / "rc", Path(folder) / "times"
-            config.write_text(f"[run]\ndata_file = {folder}/data\nsource = fundlab\n")
-            print(f"measuring which tests of {room} reach what", flush=True)
+        with tempfile.TemporaryDirectory() as aside:
+            config, times = Path(aside) / "rc", Path(aside) / "times"
+            of = f"include = {','.join(only)}" if only else "source = fundlab"
+            config.write_text(f"[run]\ndata_file = {aside}/data\n{of}\n")
+            print(f"measuring which tests of {folder} reach what", flush=True)
+            given = [*map(str, files)] if folder == "top" else [str(tests)]
             command = [sys.executable, "-m", "coverage", "run", f"--rcfile={config}", "-m",
                        "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants", "-n", "0",
-                       f"tests/{room}"]  # fmt: skip
+                       *given]  # fmt: skip
             passed = subprocess.run(
                 command, cwd=ROOT, check=False, stdout=subprocess.PIPE,
                 env=os.environ | {"MUTANTS_TIMES": str(times)},
             )  # fmt: skip
-            if passed.returncode not in (0, pytest.ExitCode.TESTS_FAILED):
+            nothing = pytest.ExitCode.NO_TESTS_COLLECTED  # of campaigns alone
+            if passed.returncode not in (0, pytest.ExitCode.TESTS_FAILED, nothing):
                 raise SystemExit(passed.stdout.decode()[-2000:])
             took_s, failed = json.loads(times.read_text())
             for test in failed:
                 print(f"fails as it is, and judges nothing: {test}", flush=True)
-            data = importlib.import_module("coverage").CoverageData(f"{folder}/data")
+            data = importlib.import_module("coverage").CoverageData(f"{aside}/data")
             data.read()
             lines = {
                 str(Path(file).relative_to(ROOT)): {
@@ -266,7 +277,7 @@ def reached(room: str) -> Reached:
 
 def chosen_tests(mutant: Mutant, room: str, rooms: dict[str, Reached]) -> list[list[str]]:
     """The tests that run the line of ``mutant``, those of its own ``room`` first, the quickest
-    first: those that take ``LONGEST_S`` together, and the others."""
+    first: those that take ``LONGEST_S`` together, and the others, until ``MOST_S``."""
     chosen: list[list[str]] = [[], []]
     total_s = 0.0
     for name in sorted(rooms, key=lambda one: one != room):
@@ -281,7 +292,8 @@ def chosen_tests(mutant: Mutant, room: str, rooms: dict[str, Reached]) -> list[l
         for file in sorted(files, key=mean_s.__getitem__):
             for test in sorted(files[file], key=lambda one: took_s.get(one, 1)):
                 total_s += took_s.get(test, 1)
-                chosen[total_s >= LONGEST_S].append(test)
+                if total_s < MOST_S or not any(chosen):
+                    chosen[total_s >= LONGEST_S].append(test)
     return [tests for tests in chosen if tests]
 
 
@@ -366,7 +378,10 @@ def main() -> int:
     excused, results, survivors = accepted(), Counter[str](), list[str]()
     began = time.monotonic()
     print(f"seed {given.seed}", flush=True)
-    rooms = {room: reached(room) for room in given.rooms if chosen}
+    if only is None:
+        rooms = {folder: reached(folder) for folder in folders() if chosen}
+    else:
+        rooms = {room: reached(room, only) for room in sorted({room for room, _ in chosen})}
     for name in _HEAVY:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
@@ -398,8 +413,8 @@ def main() -> int:
     judged = results["caught"] + results["survived"] + results["unreached"]
     share = 100 * results["caught"] / judged if judged else 100.0
     print(f"seed {given.seed}: {results['caught']:,} of {judged:,} mutants caught ({share:.1f}%), "
-          f"{results['survived']} survived, {results['unreached']} on lines that no test of the "
-          f"rooms reaches, {results['accepted']} accepted as the same")  # fmt: skip
+          f"{results['survived']} survived, {results['unreached']} on lines that no test "
+          f"reaches, {results['accepted']} accepted as the same")  # fmt: skip
     return int(results["caught"] < judged)
 
 
