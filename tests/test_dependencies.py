@@ -84,6 +84,7 @@ def distributions(modules: set[str]) -> set[str]:
     return {PART_OF.get(name, name) for name in found}
 
 
+@pytest.mark.thorough
 def test_every_import_is_declared() -> None:
     files = {path for path in (ROOT / "fundlab").rglob("*.py") if path.name != "pytest_fundlab.py"}
     assert distributions(imported(list(files))) - names(NEEDED + OPTIONAL) == set()

@@ -349,6 +349,7 @@ def test_decimals_stand_one_below_the_other() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_differences_unfold_into_candidates_rows_and_versions() -> None:
     store = fl.sample()
     transfers, balances = store.read("transfers"), store.read("balances")

@@ -101,6 +101,7 @@ def test_every_public_name_has_an_example() -> None:
     assert without == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("test", EXAMPLES, ids=lambda test: test.name)
 def test_the_example_shows_what_happens(
     test: doctest.DocTest, synced: Path, names: dict[str, Any]

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = """\
 import importlib, sys
@@ -44,6 +46,7 @@ def test_the_readme_and_the_metadata_say_the_same() -> None:
     assert "on Linux or macOS" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_files_are_locked_in_one_place() -> None:
     users = [
         path.relative_to(ROOT).as_posix()

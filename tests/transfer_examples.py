@@ -13,6 +13,7 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pytest
 from amounts import exactly
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -103,6 +104,11 @@ KINDS: dict[str, Callable[[Iterable[Row]], Any]] = {
     "polars_lazy": lambda rows: pl.from_arrow(arrow(rows)).lazy(),
     "duckdb": relation,
 }
+EVERY_KIND = [
+    pytest.param(kind, marks=[] if kind in ("decimal", "arrow", "duckdb") else pytest.mark.thorough)
+    for kind in KINDS
+]
+"""That each analysis gives the same of every kind is held once for all, in test_every_analysis."""
 
 
 def records(frame: Any) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from transfer_examples import DAY, KINDS, START, arrow, decimal_typed, records, transfer
+from transfer_examples import DAY, EVERY_KIND, KINDS, START, arrow, decimal_typed, records, transfer
 
 from fundlab import Store
 from fundlab.analysis import balances, fees, flows
@@ -164,7 +164,7 @@ def test_by_must_name_a_column_of_times(by: Any) -> None:
             made(arrow(ROWS), by=by)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("asset", ["USD", None])
 def test_an_asset_may_be_missing_where_another_changes(kind: str, asset: str | None) -> None:
     rows = [transfer("a", asset=asset, balance_asset="USDC")]

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transfer_examples import (
     DAY,
+    EVERY_KIND,
     KINDS,
     SCHEMA,
     START,
@@ -74,7 +75,7 @@ def label(moment: int, freq: str) -> str:
 # ---------------------------------------------------------------------------------------- fees
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_summary_by_literal(kind: str) -> None:
     assert records(fees.summary(KINDS[kind](ROWS))) == [
         {"type": "WIRE_DEPOSIT", "asset": "USD", "count": 2, "amount": D(107), "fee": D(0)},
@@ -83,7 +84,7 @@ def test_summary_by_literal(kind: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_effective_handles_zero_and_tiny_amounts(kind: str) -> None:
     result = records(fees.effective(KINDS[kind](ROWS), by="asset"))
     assert [(row["asset"], row["bps"]) for row in result] == [
@@ -132,7 +133,7 @@ def test_basis_points_equal_the_quotient(rows: list[Row]) -> None:
         assert row["bps"] == right.quantize(D("0.0001"), context=exact)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_that_amounts_of_two_assets_are_added_up_is_said(kind: str) -> None:
     two = [transfer("a", amount=D(1), asset="BTC"), transfer("b", amount=D(5))]
     for function in (fees.summary, fees.effective):
@@ -222,7 +223,7 @@ def test_frequencies_that_cannot_be_used_are_refused(freq: Any, message: str) ->
 # --------------------------------------------------------------------------------------- flows
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_net_by_literal(kind: str) -> None:
     found = records(flows.net(KINDS[kind](ROWS), "MS"))
     assert [tuple(row.values()) for row in found] == [
@@ -284,7 +285,7 @@ HALF_DEBIT: Row = {"direction": "DEBIT", "type": "INTERNAL_TRANSFER_DEBIT"}
 HALF_CREDIT: Row = {"direction": "CREDIT", "type": "INTERNAL_TRANSFER_CREDIT"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_internal_pairs_by_literal(kind: str) -> None:
     rows = [
         transfer("d1", **HALF_DEBIT, group_id="g1"),
@@ -329,7 +330,7 @@ def test_every_half_is_in_exactly_one_pair(rows: list[Row]) -> None:
         assert len(matched) == min(debits, len(mine) - debits)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "duckdb"])
+@pytest.mark.parametrize("kind", EVERY_KIND[:-1])
 def test_settlement_time_by_literal(kind: str) -> None:
     rows = [
         transfer(str(n), updated_at=START + n * 60_000_000_000 + 1, status=status)
@@ -358,7 +359,7 @@ def test_settlement_time_is_to_settled_at_where_it_is_and_whole_in_duckdb() -> N
 # -------------------------------------------------------------------------------------- checks
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_invariants_name_each_violation(kind: str) -> None:
     rows = [
         *ROWS,

@@ -12,7 +12,17 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from transfer_examples import ALL_COLUMNS, KINDS, MONEY, Row, exact_sum, make_rows, records, table
+from transfer_examples import (
+    ALL_COLUMNS,
+    EVERY_KIND,
+    KINDS,
+    MONEY,
+    Row,
+    exact_sum,
+    make_rows,
+    records,
+    table,
+)
 
 import fundlab as fl
 from fundlab.base.errors import AnalysisError
@@ -177,7 +187,7 @@ def test_prices_have_a_driver_of_their_own_in_one_currency(seed: int) -> None:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_any_kind_of_frame_and_no_rows_at_all(kind: str) -> None:
     before, after = make_rows(60, 1, 3), make_rows(80, 2, 3)
     expected = records(fl.flux.explain(KINDS["arrow"](before), KINDS["arrow"](after)))
@@ -198,7 +208,7 @@ def test_a_materiality_that_is_no_share_is_named(materiality: Any) -> None:
         fl.flux.explain(rows, rows, materiality=materiality)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_one_frame_of_both_periods_is_taken_apart(kind: str) -> None:
     store = fl.sample()
     rows = store.read("transfers", settled=True)

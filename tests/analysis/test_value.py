@@ -15,7 +15,18 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from transfer_examples import ALL_COLUMNS, DAY, KINDS, MONEY, START, TIME, Row, make_rows, records
+from transfer_examples import (
+    ALL_COLUMNS,
+    DAY,
+    EVERY_KIND,
+    KINDS,
+    MONEY,
+    START,
+    TIME,
+    Row,
+    make_rows,
+    records,
+)
 
 import fundlab as fl
 from fundlab.base.errors import AnalysisError, StoreError, UnpricedWarning
@@ -144,7 +155,7 @@ def test_values_and_totals_are_those_of_a_plain_oracle(
     figure(f"{count} histories, rows by the source of their price {dict(sources)}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_every_kind_of_frame_is_given_back_with_its_own_columns(kind: str) -> None:
     rows = [row for row in make_rows(40, 3, 3) if row["asset"] in ("USD", "ETH")]
     prices = priced([("ETH", START, Decimal(2500))])

@@ -43,6 +43,7 @@ def hidden(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "what", ["an export", pytest.param("a workbook", marks=pytest.mark.thorough)]
 )

@@ -26,6 +26,7 @@ def test_importing_the_package_does_not_import_pandas() -> None:
     assert run("import sys, fundlab", "print('pandas' in sys.modules)") == "False"
 
 
+@pytest.mark.thorough
 def test_a_sync_imports_neither_pandas_nor_duckdb(tmp_path: Path) -> None:
     with sandbox.serve(seed=7, transfers=60) as service:
         found = run(
@@ -46,6 +47,7 @@ def test_a_sync_imports_neither_pandas_nor_duckdb(tmp_path: Path) -> None:
     assert found.splitlines() == ["True 0", "set()", "60"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "said"),
     [(["status", "--offline"], "transfers pending"), (["balances"], "Treasury")],
@@ -99,6 +101,7 @@ def test_arrow_knows_what_is_pandas_own_whichever_comes_first(before: str) -> No
     ]
 
 
+@pytest.mark.thorough
 def test_where_it_comes_later_it_keeps_its_own_loader_and_nobody_waits_any_more() -> None:
     found = run(
         "import sys, fundlab, pandas",
@@ -129,6 +132,7 @@ def test_dir_shows_what_a_user_may_use() -> None:
     assert found == "{'__version__'}"
 
 
+@pytest.mark.thorough
 def test_who_only_looks_for_pandas_does_not_end_the_waiting() -> None:
     found = run(
         "import fundlab, importlib.util",

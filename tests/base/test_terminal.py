@@ -199,6 +199,7 @@ def test_a_terminal_without_the_characters_gets_their_names(tmp_path: Path) -> N
         assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("json_too", ["", pytest.param("--json", marks=pytest.mark.thorough)])
 def test_a_standard_output_that_cannot_be_written(tmp_path: Path, json_too: str) -> None:
     (tmp_path / "store" / "runs").mkdir(parents=True)

@@ -241,6 +241,7 @@ def test_humanise() -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("draw", "frame"), ALL)
 def test_a_notebook_shows_a_chart_at_its_size_with_its_words(
     draw: Any, frame: pd.DataFrame
@@ -254,6 +255,7 @@ def test_a_notebook_shows_a_chart_at_its_size_with_its_words(
     assert about["image/png"] == {"width": pixels * 96 // 144, "alt": figure.get_label()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("draw", "frame"), ALL)
 def test_a_notebook_has_every_colour_of_a_chart_in_both_themes(
     draw: Any, frame: pd.DataFrame

@@ -23,6 +23,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> demo.Demo:
     return demo.run(tmp_path_factory.mktemp("demo"), seed=11, transfers=600)
 
 
+@pytest.mark.thorough
 def test_the_demo_proves_every_balance_and_pays_once(ran: demo.Demo) -> None:
     paid = ran.withdrawal
     assert (ran.breaks, paid.status, paid.amount) == (0, "COMPLETED", "1000.00")
@@ -39,6 +40,7 @@ def test_the_demo_proves_every_balance_and_pays_once(ran: demo.Demo) -> None:
     assert json.loads((Path(ran.report).parent / "demo.json").read_text())["breaks"] == 0
 
 
+@pytest.mark.thorough
 def test_what_the_demo_paid_is_said_with_separators(
     ran: demo.Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fundlab: Any
 ) -> None:

@@ -50,6 +50,7 @@ def verified_header(request: scripted.Received, alg: str, public: str) -> dict[s
     return header
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 @pytest.mark.parametrize("alg", ["ES256", "EdDSA"])
 def test_250_hostile_requests_verify_on_the_received_bytes(

@@ -178,6 +178,7 @@ def test_text_of_frames_is_shown_as_asked(column: pd.Series) -> None:
     assert pd.DataFrame({"f": [1.25]}).to_string(float_format="%.1f", header=False) == "0 1.2"
 
 
+@pytest.mark.thorough
 def test_latex_is_shown_as_asked_before_any_style(column: pd.Series) -> None:
     frame = column.to_frame().assign(f=[0.125, 1, 2, 3])
 

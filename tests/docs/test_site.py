@@ -112,6 +112,7 @@ def test_every_section_of_the_interface_that_a_docstring_names_is_explained() ->
     assert named - told == set()
 
 
+@pytest.mark.thorough
 @every_guide
 def test_the_examples_of_a_guide_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

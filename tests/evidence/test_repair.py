@@ -190,7 +190,7 @@ LOST = {
 }
 
 
-@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("compacted", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("what", LOST)
 @pytest.mark.parametrize("how", ["removed", "garbled"])
 def test_a_manifest_is_made_again_of_what_is_there(

@@ -58,6 +58,7 @@ def test_settled_at_is_of_the_event_else_of_the_first_completed_version(tmp_path
         store.read("events", settled=True)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("seed", "basis"),
     [(0, "settled"), pytest.param(1, "created", marks=pytest.mark.thorough)],

@@ -86,6 +86,7 @@ def test_beancount_accepts_the_books_of_the_sample_and_their_40_assertions(
         assert loader.load_file(str(path))[1]
 
 
+@pytest.mark.seconds
 @needs_hledger
 def test_hledger_accepts_them_too(tmp_path: Path) -> None:
     path = tmp_path / "books.journal"
@@ -234,6 +235,7 @@ ROW = make_rows(60, 5, 3)[0] | {
 METADATA = '{"department": "ops-eu", "cost": 42}'
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("pattern", "fits", "metadata"),
     [

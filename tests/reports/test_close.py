@@ -240,6 +240,7 @@ def test_a_row_that_the_service_lists_no_longer_moves_the_close_once_that_is_acc
     assert reports.reperform(store, tmp_path / "first") == []
 
 
+@pytest.mark.seconds
 def test_a_moved_month_with_a_break_is_restated_by_the_command_that_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,6 +127,7 @@ def test_no_account_number_or_address_is_whole(october: tuple[Any, Path], good: 
         assert account not in text
 
 
+@pytest.mark.seconds
 def test_every_amount_of_the_files_equals_the_report(october: tuple[Any, Path]) -> None:
     found, out = october
     book = openpyxl.load_workbook(out / "report-2026-10.xlsx", data_only=True)
@@ -250,6 +251,7 @@ def test_sources_tell_how_to_get_it_again(october: tuple[Any, Path], good: fl.St
     assert elsewhere.sources["Command"].endswith("--period 2026-10 --tz Asia/Tokyo")
 
 
+@pytest.mark.seconds
 def test_a_report_as_of_a_time_before_the_first_sync_is_refused(tmp_path: Path) -> None:
     store = fl.Store(tmp_path / "store")
     before = datetime.now(UTC)

@@ -455,6 +455,7 @@ def test_the_settings_of_a_notebook_change_nothing() -> None:
         assert reports.render_html(build()) == usual_page()
 
 
+@pytest.mark.seconds
 def test_a_price_has_the_digits_that_its_value_comes_of(undrawn: None) -> None:
     """23,489.54 / 23,489.83 is 0.99998765423164: as 1.00 the product would be 29 cents off."""
     worth = pd.array(["23489.54"], dtype="decimal")

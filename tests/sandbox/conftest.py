@@ -32,7 +32,7 @@ def signed() -> Iterator[Sandbox]:
 @pytest.fixture(scope="module")
 def seeded() -> Iterator[Sandbox]:
     """A sandbox with a history, for tests that only read."""
-    with serve(transfers=3_000, clock="manual", seed=11) as running:
+    with serve(transfers=1_200, clock="manual", seed=11) as running:
         yield running
 
 

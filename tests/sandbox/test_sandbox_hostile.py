@@ -46,6 +46,7 @@ WRITES = [operation for operation in OPERATIONS.values() if operation.body is no
 PATHS = {(op.method, re.sub("{.*?}", "x", op.path)) for op in OPERATIONS.values()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bodies_to_every_path(sandbox: Sandbox, caller: Caller, name: str) -> None:
     """Also where no body is taken; only an empty one is none."""
@@ -70,6 +71,7 @@ def test_hostile_bodies_to_the_token_endpoint(caller: Caller, name: str) -> None
     assert caller.ask_token().status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "path"), sorted(PATHS))
 def test_10_megabytes_to_every_path_are_413(caller: Caller, method: str, path: str) -> None:
     answer = caller.call(method, path, b" " * 10_000_000)

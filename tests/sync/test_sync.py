@@ -140,7 +140,7 @@ WAYS = {
 
 
 @pytest.mark.filterwarnings("ignore::fundlab.errors.IgnoredFilterWarning")
-@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("honours", WAYS.values(), ids=WAYS)
 class TestNextSync:
     def service(self, honours: set[str], strict: bool) -> FakeService:

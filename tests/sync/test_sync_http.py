@@ -64,6 +64,7 @@ def withdraw(client: Client, service: Sandbox, ref_id: str) -> str:
     ).id
 
 
+@pytest.mark.thorough
 def test_pending_to_completed_across_syncs(
     tmp_path: Path, service: Sandbox, client: Client
 ) -> None:

@@ -20,7 +20,9 @@ def service_of(seconds: list[int], largest_page: int = 100, **options: Any) -> F
 
 
 class TestSameRows:
-    @pytest.mark.parametrize("workers", [2, 3, 8])
+    @pytest.mark.parametrize(
+        "workers", [3, *(pytest.param(count, marks=pytest.mark.thorough) for count in (2, 8))]
+    )
     @pytest.mark.parametrize(
         "seconds",
         [
