@@ -224,6 +224,8 @@ class Settings:
                 place = f"a profile of {path}, which 'fundlab init' writes"
                 if there:
                     names = ", ".join(f"[{name}]" for name in there)
+                    if CHOSEN in read_config(path):
+                        names += f", and its line {CHOSEN} does not count beside a service given so"
                     place = (
                         f"a profile: {path} has {names}; choose one with --profile NAME, "
                         "FUNDLAB_PROFILE or connect(NAME)"

@@ -72,7 +72,8 @@ def test_a_profile_of_the_environment_or_of_the_file_itself(
     with fl.connect() as client:
         assert client.client_id == service.client_id
     # What says of another service which it is gets nothing of the file's own choice.
-    with pytest.raises(SettingsError, match="missing: auth_url"):
+    alone = r"missing: auth_url.* its line profile does not count beside a service given so; choose"
+    with pytest.raises(SettingsError, match=alone):
         Settings.load(base_url="https://other.example.com")
     write(config, service)
     monkeypatch.setenv("FUNDLAB_PROFILE", "production")
