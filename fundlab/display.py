@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -207,17 +208,23 @@ class Shown:
         return self.card()._repr_html_()
 
 
-def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
+def show(
+    frame: Any,
+    *,
+    tz: str = "UTC",
+    rows: int = DEFAULT_ROWS,
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
     """``frame`` for a human: the first ``rows`` rows, as a :class:`Table`. Also a series, and what
     an analysis of a store, of Arrow or of Polars gives.
 
     Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
-    asset, more where the amount has more; basis points have four. What comes of a price is rounded:
-    ``price`` to twelve digits, values in a currency (``<name>_value``) to the cent. Times, as heads
-    of columns too, are to the second, in ``tz``, a zone such as ``"Europe/Zurich"``, durations in
-    their two largest units.
-    Long ids are shortened, of several in a cell their number is shown. All of it is on hover, and
-    in the frame.
+    asset, more where the amount has more; basis points have four. What :func:`fundlab.value.of` and
+    ``totals`` made of a price is rounded: ``price`` to twelve digits, values to the cent. Times, as
+    heads of columns too, are to the second, in ``tz``, a zone such as ``"Europe/Zurich"``,
+    durations in their two largest units. Long ids are called by ``names`` (such as
+    ``store.names()``), by the name they have in ``[names]`` of the settings, or shortened; of
+    several in a cell their number is shown. All of it is on hover, and in the frame.
 
     What has a card of its own, such as a judgement, is given back as it is. Raises
     ``InvalidRequest`` for an unknown zone, and for what is neither.
@@ -228,13 +235,6 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
     2026-10-02 11:00:00  WIRE_WITHDRAWAL    225.00  USD
     5 rows, 3 of them not shown (rows= shows more) · times in Europe/Zurich
     """
-    import pandas as pd  # half a second, which a table without a frame needs not wait for
-    import pyarrow as pa
-
-    from fundlab.base.arrow import with_durations
-    from fundlab.decimals import DecimalDtype, types_mapper
-    from fundlab.decimals.scalars import is_missing
-
     try:
         ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):  # a folder of zones, say
@@ -243,75 +243,32 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
         ) from None
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
         raise InvalidRequest(f"rows={shorten(rows)} is not accepted; give 0 or more")
-    if isinstance(frame, pd.Series):
-        frame = frame.to_frame()
-    total = len(frame) if isinstance(frame, pd.DataFrame) else 0
-    library = type(frame).__module__.partition(".")[0]
-    if isinstance(frame, pa.Table) or (library in _LAZY and hasattr(frame, "columns")):
-        total = len(frame) if isinstance(frame, Sized) else frame.count()  # as Spark's
-        first = frame.slice(0, rows) if isinstance(frame, pa.Table) else frame.limit(rows)
-        if hasattr(first, "toArrow"):  # its stream asks Python workers for pyarrow
-            first = first.toArrow()
-        frame = with_durations(pa.table(first)).to_pandas(
-            types_mapper=lambda of: (
-                types_mapper(of) or (pd.ArrowDtype(of) if pa.types.is_integer(of) else None)
-            )  # else floats beside nulls
-        )
-    if not isinstance(frame, pd.DataFrame):
+    import pandas as pd  # half a second, which a table without a frame needs not wait for
+
+    head, total = _first(frame, rows)
+    if not isinstance(head, pd.DataFrame):
         if hasattr(frame, "_repr_html_") and not isinstance(frame, type):
             return frame
         raise InvalidRequest(f"frame is a {type(frame).__name__}; give a DataFrame")
-    levels = [name for name in frame.index.names if name is not None]
-    if of_groups := [name for name in levels if name not in frame.columns]:
-        frame = frame.reset_index(of_groups)
-    head = frame.head(rows)
+    levels = [name for name in head.index.names if name is not None]
+    if of_groups := [name for name in levels if name not in head.columns]:
+        head = head.reset_index(of_groups)
     asset = next((name for name in ("balance_asset", "asset") if name in head.columns), None)
     usual = [2] * len(head) if asset is None else [_DECIMALS.get(str(a), 2) for a in head[asset]]
-    dated = [label for label in head.columns if isinstance(label, pd.Timestamp)]
+    labels: Any = head.columns
+    dated = [label for label in labels if isinstance(label, pd.Timestamp)]
     times = any(at.tz is not None for at in dated)
     at_head = _times([at if at.tz is None else at.tz_convert(tz) for at in dated])
     named = dict(zip(dated, (cell.text for cell in at_head), strict=True))
     heads: list[tuple[str, Style]] = []
-    columns: list[list[Cell]] = []
-    for position, label in enumerate(head.columns):
+    columns: list[tuple[Cell, ...]] = []
+    for position, label in enumerate(labels):
         name, values = printable(named.get(label) or str(label)), head.iloc[:, position]
-        there = [None if is_missing(value) else value for value in values]
-        style: Style = "text"
-        if isinstance(values.dtype, DecimalDtype):
-            style, digits = "number", [_BPS] * len(head) if name.startswith("bps") else usual
-            if name == "price" or name.endswith("_value"):
-                cells = [Cell("") if value is None else _by_price(name, value) for value in there]
-            else:
-                cells = [
-                    Cell("" if value is None else money_text(value, places))
-                    for value, places in zip(there, digits, strict=True)
-                ]
-        elif isinstance(values.dtype, pd.DatetimeTZDtype):
-            times = True
-            local = [None if value is None else value.tz_convert(tz) for value in there]
-            cells = _times(local)
-        elif pd.api.types.is_datetime64_dtype(values.dtype):
-            cells = _times(there)
-        elif pd.api.types.is_timedelta64_dtype(values.dtype):
-            style = "number"
-            cells = [
-                Cell("") if value is None else Cell(length_text(value.value), title=str(value))
-                for value in there
-            ]
-        elif pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(
-            values.dtype
-        ):
-            style = "number"  # a float has as many digits as distinguish it
-            cells = [
-                Cell("" if value is None else f"{value:,}".removesuffix(".0")) for value in there
-            ]
-        else:
-            texts = ["" if value is None else printable(str(value)) for value in there]
-            cells = [_text(text) for text in texts]
-            if any(len(cell.text) > _LONG_TEXT for cell in cells):
-                style = "long"
+        times |= isinstance(values.dtype, pd.DatetimeTZDtype)
+        rounded = _comes_of_a_price(name, labels)
+        style, cells = _column(name, values, usual, tz, names, rounded)
         heads.append((name, style))
-        columns.append(cells)
+        columns.append(tuple(cells))
     hidden = total - len(head)
     note = number_of(total, "row")
     note += f", {hidden:,} of them not shown (rows= shows more)" if hidden else ""
@@ -319,14 +276,91 @@ def show(frame: Any, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Any:
     return Table(tuple(heads), tuple(zip(*columns, strict=True)), note=note, hidden=hidden)
 
 
-def _text(text: str) -> Cell:
+def _first(frame: Any, rows: int) -> tuple[Any, int]:
+    """The first ``rows`` as a DataFrame, or what is no frame as it is; and how many there are."""
+    import pandas as pd
+    import pyarrow as pa
+
+    from fundlab.base.arrow import with_durations
+    from fundlab.decimals import types_mapper
+
+    if isinstance(frame, pd.Series):
+        frame = frame.to_frame()
+    library = type(frame).__module__.partition(".")[0]
+    if isinstance(frame, pa.Table) or (library in _LAZY and hasattr(frame, "columns")):
+        total = len(frame) if isinstance(frame, Sized) else frame.count()  # as Spark's
+        first = frame.slice(0, rows) if isinstance(frame, pa.Table) else frame.limit(rows)
+        if hasattr(first, "toArrow"):  # its stream asks Python workers for pyarrow
+            first = first.toArrow()
+        head = with_durations(pa.table(first)).to_pandas(
+            types_mapper=lambda of: (
+                types_mapper(of) or (pd.ArrowDtype(of) if pa.types.is_integer(of) else None)
+            )  # else floats beside nulls
+        )
+        return head, total
+    return (frame.head(rows), len(frame)) if isinstance(frame, pd.DataFrame) else (frame, 0)
+
+
+def _comes_of_a_price(name: str, columns: Collection[str]) -> bool:
+    """Whether it is a column that ``fl.value`` made, by those that it makes beside it: an amount of
+    the same name is exact, and is shown so."""
+    if name == "price":
+        return "price_from" in columns
+    of = name.removesuffix("_value")
+    return of != name and ("priced" in columns or {of, "price_from"} <= {*columns})
+
+
+def _column(
+    name: str,
+    values: Any,
+    usual: Sequence[int],
+    tz: str,
+    names: Mapping[str, str],
+    comes_of_a_price: bool,
+) -> tuple[Style, list[Cell]]:
+    """How a column is set, and its cells; ``usual`` are the decimals of each row's asset."""
+    import pandas as pd
+
+    from fundlab.decimals import DecimalDtype
+    from fundlab.decimals.scalars import is_missing
+
+    is_a = pd.api.types
+    there = [None if is_missing(value) else value for value in values]
+    if isinstance(values.dtype, DecimalDtype) and comes_of_a_price:
+        return "number", [Cell("") if one is None else _by_price(name, one) for one in there]
+    if isinstance(values.dtype, DecimalDtype):
+        digits = [_BPS] * len(there) if name.startswith("bps") else usual
+        return "number", [
+            Cell("" if value is None else money_text(value, places))
+            for value, places in zip(there, digits, strict=True)
+        ]
+    if isinstance(values.dtype, pd.DatetimeTZDtype):
+        return "text", _times([None if at is None else at.tz_convert(tz) for at in there])
+    if is_a.is_datetime64_dtype(values.dtype):
+        return "text", _times(there)
+    if is_a.is_timedelta64_dtype(values.dtype):
+        return "number", [
+            Cell("") if one is None else Cell(length_text(one.value), title=str(one))
+            for one in there
+        ]
+    if is_a.is_numeric_dtype(values.dtype) and not is_a.is_bool_dtype(values.dtype):
+        # a float has as many digits as distinguish it
+        return "number", [
+            Cell("" if one is None else f"{one:,}".removesuffix(".0")) for one in there
+        ]
+    cells = [_text("" if one is None else printable(str(one)), names) for one in there]
+    return "long" if any(len(cell.text) > _LONG_TEXT for cell in cells) else "text", cells
+
+
+def _text(text: str, names: Mapping[str, str]) -> Cell:
     """Of several ids how many there are, of one its name or its ends."""
     words = text.split()
     if not words or not all(map(_LONG_ID.fullmatch, words)):
         return Cell(text)
     if len(words) > 1:
         return Cell(number_of(len(words), "id"), title=text)
-    return Cell(name_of(text) or f"{text[:8]}…{text[-4:]}", title=text)
+    called = printable(names.get(text, "")) or name_of(text)
+    return Cell(called or f"{text[:8]}…{text[-4:]}", title=text)
 
 
 def _times(moments: Sequence[Any]) -> list[Cell]:

@@ -98,10 +98,14 @@ def test_what_comes_of_a_price_is_rounded_and_the_frame_is_not(
     name: str, figure: str, shown: str
 ) -> None:
     frame = pd.DataFrame({"asset": ["ETH"], name: pd.Series([figure], dtype="decimal")})
+    ours = frame.assign(price_from="given", **{name.removesuffix("_value"): frame[name]})
     with localcontext(prec=3, rounding=ROUND_UP):
-        cell = fl.show(frame).rows[0][1]
+        cell = fl.show(ours).rows[0][1]
     assert cell.text == shown
     assert (cell.title or cell.text).replace(",", "") in (figure, f"{figure}.00")
+    # a column of somebody's that is only called so is an amount, and exact
+    for other in (frame, ours.rename(columns={name: "face_value"}).drop(columns="price_from")):
+        assert Decimal(fl.show(other).rows[0][1].text.replace(",", "")) == Decimal(figure)
     assert frame[name].iloc[0] == Decimal(figure)
 
 
@@ -119,7 +123,7 @@ def test_what_is_shown_multiplies_to_the_value_that_is_shown(
     units: str, price: str, value: str
 ) -> None:
     """Each value is worked out with Python's fractions, of the whole price."""
-    frame = pd.DataFrame({"price": pd.Series([price], dtype="decimal")})
+    frame = pd.DataFrame({"price": pd.Series([price], dtype="decimal"), "price_from": "own"})
     shown = fl.show(frame).rows[0][0].text
     assert abs(Fraction(units) * Fraction(shown.replace(",", ""))
                - Fraction(value.replace(",", ""))) < Fraction("0.01")  # fmt: skip
@@ -399,3 +403,23 @@ def test_groups_series_and_what_has_a_card_are_shown_too() -> None:
     assert repr(fl.show(total)) == repr(fl.show(total.to_frame()))
     judgement = fl.reconcile.judge(fl.sample())
     assert fl.show(judgement) is judgement
+
+
+def test_accounts_and_addresses_are_called_as_a_store_knows_them() -> None:
+    store = fl.sample()
+    sides = fl.flows.counterparties(
+        store.read("transfers"), instructions=store.read("deposit_instructions")
+    )
+    accounts = store.read("fiat_accounts").set_index("id")["fiat_network_instructions"]
+    shown = fl.show(sides, rows=len(sides), names=store.names())
+    assert [name for name, _ in shown.columns][1:3] == ["kind", "counterparty"]
+    for row, kind, told in zip(shown.rows, sides["kind"], sides["counterparty"], strict=True):
+        if kind == "fiat_account":  # as the account itself says, all but its last digits masked
+            last, bank = row[2].text.removeprefix("••••").split(" ", 1)
+            assert last in str(accounts[told])
+            assert bank == "CUBIX" or bank in str(accounts[told])
+        if kind == "instructions":
+            (memo,) = store.read("deposit_instructions").query("id == @told")["memo_id"]
+            assert row[2].text == f"memo {memo}"
+        if kind != "unknown":
+            assert (row[2].text != str(told), row[2].title) == (True, str(told))

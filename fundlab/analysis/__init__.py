@@ -3,7 +3,8 @@ decimals.
 
 Every function takes transfers as a pandas DataFrame, ``pyarrow.Table``, Polars frame, DuckDB
 relation, Spark DataFrame or ``Store``, leaves it untouched, and returns the same kind of frame (of
-a store, a DuckDB relation): lazy in, lazy out. A Polars ``LazyFrame`` is collected at once, and its
+a store, a DuckDB relation, of which ``fl.sql("from found", found=found)`` makes a frame, and its
+own ``.df()`` floats): lazy in, lazy out. A Polars ``LazyFrame`` is collected at once, and its
 result only called lazy. Where the frame lives is where it is computed: in-memory frames on a DuckDB
 of the process's own, without being copied; a store on DuckDB within a memory limit
 (``store.scan("transfers", memory_limit="2GB")`` sets another); a DuckDB relation on its connection;

@@ -63,9 +63,9 @@ def explain(
 
     ``before`` and ``after`` are all of that kind in each period; without ``after``, ``before`` has
     those of both, ``period`` (such as ``2026-10`` in the zone ``tz``, by ``basis``) and the one
-    before it. A driver of at least the share
-    ``materiality`` of the larger period names transfers, those that make most of it first, until
-    less than that is left or there are 20; ``explained`` is what they make. For an average these
+    before it. A driver of at least the share ``materiality`` of the larger period names transfers,
+    which makes its row worth reading first: those that make most of it first, until less than that
+    is left or there are 20; ``explained`` is what they make. For an average these
     are transfers far from the average of the other period; for count and mix each has its part by
     its size. Raises :class:`AnalysisError` for missing columns and invalid rows.
 

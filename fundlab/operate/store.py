@@ -35,6 +35,7 @@ from fundlab.payments.journal_files import (
     put_back,
 )
 from fundlab.payments.reconciliation import Difference, accept_payments
+from fundlab.settings.labels import names_given
 from fundlab.settings.settings import store_folder
 from fundlab.store.remote import StorePath, locate
 from fundlab.store.snapshot import steadily
@@ -333,6 +334,21 @@ class Store(TableStore):
 
     def _repr_html_(self) -> str:
         return self.card()._repr_html_()
+
+    def names(self) -> dict[str, str]:
+        """What accounts (by their ids: bank and last digits), addresses (their ends, nickname) and
+        deposit instructions (by their ids: the memo) are called, with the user's own names: for
+        ``fl.show(…, names=store.names())``. Nothing in it can be paid to.
+
+        >>> fl.sample().names()["37f447e2-2d7d-4635-ace9-061b9ec79d6b"]
+        '••••9840 First Example Bank'
+        """
+        from fundlab.reports.figures import Recipients
+
+        given = names_given()
+        memos = self.read("deposit_instructions", columns=["id", "memo_id"]).dropna()
+        said = {id_: given.get(id_, f"memo {memo}") for id_, memo in memos.itertuples(index=False)}
+        return said | Recipients(self.read("fiat_accounts"), self.read("addresses"), given).by_id()
 
     def restatements(self) -> pd.DataFrame:
         """What leads from each closed period that has moved to what is known of it now, transfer

@@ -332,15 +332,23 @@ class Recipients:
             strict=True,
         ):  # fmt: skip
             if not pd.isna(account):
-                masked = self._accounts.get(str(account), shorten_id(str(account)))
-                name = self._named.get(str(account).lower())
-                names.append(f"{name} · {masked}" if name else masked)
+                names.append(self._account(str(account)))
             elif not pd.isna(address):
                 place = "" if pd.isna(network) else str(network), str(address)
                 names.append(self._addresses.get(place, shorten_id(str(address))))
             else:
                 names.append("–")
         return pd.Series(names, rows.index, dtype="str")
+
+    def by_id(self) -> dict[str, str]:
+        """Of each account, by its id, and of each address."""
+        accounts = {id_: self._account(id_) for id_ in self._accounts}
+        return accounts | {address: name for (_, address), name in self._addresses.items()}
+
+    def _account(self, identifier: str) -> str:
+        masked = self._accounts.get(identifier, shorten_id(identifier))
+        name = self._named.get(identifier.lower())
+        return f"{name} · {masked}" if name else masked
 
 
 def masked_account(identifier: str, instructions: Any) -> str:
