@@ -28,7 +28,7 @@ from fundlab.reports.facts import Report
 from fundlab.reports.page import render_html
 from fundlab.reports.page_tables import readable_spans
 from fundlab.reports.sections import SECTIONS
-from fundlab.store.disk import locked
+from fundlab.store.lock import locked
 from fundlab.store.manifests import MANIFESTS
 
 FORMATS: Final = ("html", "xlsx", "csv")

@@ -11,8 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -20,17 +20,13 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from fundlab.base.atomic_files import try_lock, unfinished
-from fundlab.base.errors import StoreError, StoreLocked, first_line
+from fundlab.base.atomic_files import unfinished
+from fundlab.base.errors import StoreError, first_line
 from fundlab.store.remote import RemotePath, StorePath
 
 _PUBLISHED: Final = "what was published before is intact: see to the disk, then run it again"
 _ELSEWHERE: Final = "give another folder, or see to its space and rights"
 """What to do about a file that is not one of the store's."""
-_NO_LOCKS: Final = (
-    errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL,
-    errno.EBADF,  # NFS locks only what is open for writing, which no folder is
-)  # fmt: skip
 _MOMENT_NS: Final = 2 * 10**9  # as coarse as any filesystem's clock
 
 
@@ -167,29 +163,6 @@ def refuse_link(path: StorePath) -> None:
     """Raises ``StoreError`` for a link: what is written or removed there may be anybody's."""
     if isinstance(path, Path) and path.is_symlink():
         raise StoreError(f"{path} is a link to what is not the store's: remove it, then run again")
-
-
-@contextmanager
-def locked(descriptor: int, place: Path, busy: Callable[[], str]) -> Iterator[None]:
-    """Hold the lock of an open file or folder, ``place``. The kernel releases it when the run ends,
-    however that ends.
-
-    Raises ``StoreLocked`` at once, with the text ``busy`` gives, while another run holds it, and
-    ``StoreError`` where the filesystem has no locks.
-    """
-    with ExitStack() as stack:
-        try:
-            free = stack.enter_context(try_lock(descriptor))
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            raise StoreError(
-                f"{place} cannot be locked: this filesystem has no locks ({error.strerror}), so "
-                "nothing would keep two runs apart; use a disk that has them"
-            ) from error
-        if not free:
-            raise StoreLocked(busy())
-        yield
 
 
 def files_in(folder: StorePath) -> list[StorePath]:

@@ -1,4 +1,4 @@
-"""The files of a store and what is published of them: the lock, manifests, records, pins, runs.
+"""The files of a store and what is published of them: manifests, records, pins, runs.
 
 What reads and writes tables goes through here: :meth:`StoreFiles.snapshot` says which files hold a
 table, :meth:`StoreFiles.commit` publishes others.
@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from fundlab.base.errors import InvalidRequest, StoreChanged, StoreDamaged, Stor
 from fundlab.base.values import Instant, moment_ns
 from fundlab.store import disk
 from fundlab.store.compaction import merge_files, remove_superseded
+from fundlab.store.lock import LOCK, lock_store
 from fundlab.store.manifests import (
     MANIFESTS,
     File,
@@ -144,7 +145,7 @@ class StoreFiles:
     def check_there(self) -> None:
         """Raises ``StoreError`` for a folder in which no sync ever began: a mistyped path would
         read as a store without a row."""
-        begun = (".lock", RUNS, MANIFESTS)
+        begun = (LOCK, RUNS, MANIFESTS)
         if isinstance(self.path, Path) and not any((self.path / name).exists() for name in begun):
             raise StoreError(
                 f"there is no store at {self.path}; check the path, or make one there: 'fundlab "
@@ -246,39 +247,13 @@ class StoreFiles:
         """
         if self._read_only:
             raise StoreError(f"{self.path} {self._refusal}")
-        place = disk.own_folder(self.path)
-        if isinstance(self.path, RemotePath):  # a folder among this user's
-            with disk.named(place):
-                place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        else:
-            disk.make_folder(place)
-        path = place / ".lock"
-        disk.refuse_link(path)
-
-        def holder() -> str:
-            file.seek(0)
-            found = file.read().strip() or "unknown"
-            return f"{self.path} is held by another run (process {found}); wait for it"
 
         def check_held() -> None:
-            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
-                raise StoreError(
-                    f"{path} was taken away while this run held it, and another run may have "
-                    "begun: nothing was published; run it again"
-                )
+            check_locked()
             if self._held is not None and not is_newest(self.path, self._held):
                 raise beaten(self.path)
 
-        with ExitStack() as stack:
-            with disk.named(path):
-                file = stack.enter_context(
-                    open(path, "a+", encoding="utf-8",
-                         opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
-                )  # fmt: skip
-                stack.enter_context(disk.locked(file.fileno(), path, holder))
-                file.truncate(0)
-                file.write(str(os.getpid()))
-                file.flush()
+        with lock_store(self.path) as check_locked:
             # What a run that died left half written goes; what it named is on the disk before
             # anything follows from it.
             for folder in [self.path / name for name in (*TABLES, RECORDS, MANIFESTS)]:

@@ -22,8 +22,9 @@ from pyarrow import fs
 from fundlab import Store
 from fundlab.base.errors import InvalidRequest, NetworkError, StoreDamaged, StoreError, StoreLocked
 from fundlab.store import duck
-from fundlab.store.disk import locked, make_folder
+from fundlab.store.disk import make_folder
 from fundlab.store.duck import own_connection, shared_connection
+from fundlab.store.lock import locked
 
 
 def sub_tree(folder: Path) -> fs.SubTreeFileSystem:
