@@ -231,6 +231,7 @@ def test_numbers_are_not_rounded_either(value: float, dtype: str, shown: str) ->
     assert repr(fl.show(frame)).splitlines()[1].strip() == shown
 
 
+@pytest.mark.thorough
 def test_what_an_analysis_gives_is_shown_whatever_it_is_of() -> None:
     """Of a store it is lazy: only the rows that are shown are fetched."""
     store = fl.sample()

@@ -73,6 +73,7 @@ ARROW_OF_PANDAS = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "before",
     [

@@ -158,6 +158,7 @@ def test_observations_stand_at_their_time_in_the_zone_of_the_days() -> None:
     assert [str(at)[:16] for at in mark.get_xdata()] == ["2026-01-01T01:00"]
 
 
+@pytest.mark.thorough
 def test_drawing_from_several_threads_at_once() -> None:
     expected = charts.to_svg(charts.balance_course(DAILY))
     found: list[str] = []

@@ -85,6 +85,7 @@ def test_every_parameter_of_a_function_is_explained() -> None:
 MODULES = [name for name in fl.__all__ if isinstance(getattr(fl, name), ModuleType)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MODULES)
 def test_what_a_module_offers_are_the_names_that_its_page_explains(name: str) -> None:
     shell = InteractiveShell()

@@ -153,6 +153,7 @@ def of_paper(pack: Path, caption: str) -> list[dict[str, str]]:
     return [dict(zip(names, row, strict=True)) for row in printed if len(row) == len(names)]
 
 
+@pytest.mark.seconds
 @exactly()
 def test_every_printed_roll_forward_foots(packed: tuple[fl.Store, Path]) -> None:
     pack = packed[1]
@@ -207,6 +208,7 @@ def test_a_profile_has_the_name_it_had_when_the_period_was_closed(
     assert f"Treasury ({whole})" in page
 
 
+@pytest.mark.seconds
 @exactly()
 def test_the_other_tables_foot_as_printed(packed: tuple[fl.Store, Path]) -> None:
     pack = packed[1]
@@ -377,6 +379,7 @@ def test_packs_of_several_closes_in_one_folder_are_all_performed_again(
         reports.write_pack(store, closes_of(store.records())[0], folder)
 
 
+@pytest.mark.seconds
 def test_how_far_a_pack_is_can_be_seen_and_the_rows_of_its_workbook(
     packed: tuple[fl.Store, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -632,6 +635,7 @@ def test_an_audit_sample_is_in_the_pack_when_asked_for_and_drawn_again(
     assert fundlab(*asked[:4], "--sample", 3)[0] == 2
 
 
+@pytest.mark.seconds
 def test_what_changed_against_the_month_before_adds_up(packed: tuple[fl.Store, Path]) -> None:
     store, pack = packed
     close = reports.find_close(store, "2026-02", "settled")

@@ -278,6 +278,7 @@ def test_the_log_of_requests_is_a_frame(sandbox: Sandbox, caller: Caller) -> Non
     assert len(sandbox.requests()) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("over_http", [False, True])
 @pytest.mark.parametrize("target", ["memory", "file"])
 @pytest.mark.parametrize("origin", ["memory", "file"])

@@ -217,6 +217,7 @@ def answers(gallery: Gallery) -> dict[str, Any]:
     return {"client": client, **found}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name, op in OPERATIONS.items() if op.answer])
 def test_the_document_refuses_every_change_of_an_answer(answers: dict[str, Any], name: str) -> None:
     """§§2, 4: what is required, listed or not empty is so in the document."""

@@ -60,6 +60,7 @@ def test_hostile_bodies_to_every_path(sandbox: Sandbox, caller: Caller, name: st
     assert caller.post("/v2/transfer/fiat-accounts", VALID).status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bodies_to_the_token_endpoint(caller: Caller, name: str) -> None:
     for kind in ("application/json", "application/x-www-form-urlencoded"):

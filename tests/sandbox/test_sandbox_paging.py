@@ -61,7 +61,14 @@ def test_a_pass_by_updated_at_sees_every_change_after_its_cursor(
 
 @pytest.mark.parametrize("order", ["ASC", "DESC"])
 @pytest.mark.parametrize("by", ["CREATED_AT", "UPDATED_AT"])
-@pytest.mark.parametrize("narrowed", ["", "&type=WIRE_DEPOSIT", "&statuses=PENDING"])
+@pytest.mark.parametrize(
+    "narrowed",
+    [
+        "",
+        pytest.param("&type=WIRE_DEPOSIT", marks=pytest.mark.thorough),
+        pytest.param("&statuses=PENDING", marks=pytest.mark.thorough),
+    ],
+)
 def test_thousands_of_equal_times_page_without_loss(
     equal_times: Sandbox, order: str, by: str, narrowed: str
 ) -> None:

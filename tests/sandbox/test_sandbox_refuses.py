@@ -358,6 +358,7 @@ def query_is_documented(operation: str, pairs: list[tuple[str, str]]) -> bool:
     return True
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("operation", READS)
 def test_a_query_is_refused_as_the_documents_refuse_it(gallery: Gallery, operation: str) -> None:
     caller, served, known = gallery.caller, OPERATIONS[operation], gallery.known
