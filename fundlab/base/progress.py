@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 
 log = logging.getLogger(__name__)
+_AT_ONCE: Final = 0.5
+"""Seconds: what is done sooner shows no bar in a notebook, where it leaves an empty output."""
 
 
 @contextmanager
@@ -78,34 +80,50 @@ class _Count:
 
 @contextmanager
 def _cell_bar(given: dict[str, Any]) -> Iterator[Any]:
-    """A widget where there are widgets, else text, in an output of its own that is emptied at the
-    end. What is written to standard error would stay as a red stripe."""
-    show = import_module("IPython.display").display  # a kernel brings it
-    output = show({"text/plain": ""}, raw=True, display_id=True)
+    """A widget where there are widgets, else text, of what is not done in half a second, in an
+    output of its own that is emptied at the end. What is written to standard error would stay as a
+    red stripe."""
+    output = _Output()
     if find_spec("ipywidgets") is not None:
         from tqdm.notebook import tqdm as widget
 
-        bar: Any = widget(**given, display=False)
-        output.update(bar.container)
+        bar: Any = widget(**given, display=False, delay=_AT_ONCE)
+        bar.displayed, draw = True, bar.display  # by us
+
+        def display(msg: str | None = None, *rest: Any, **how: Any) -> None:
+            if msg != "" and not how.keys() & {"close", "bar_style"}:  # as it has when it ends
+                output.show(bar.container)
+            draw(msg, *rest, **how)
+
+        bar.display = bar.disp = display
     else:
         from tqdm import tqdm
 
-        bar = tqdm(**given, file=_Text(output), ncols=80, ascii=False, mininterval=0.25)
+        bar = tqdm(**given, file=output, ncols=80, ascii=False, mininterval=0.25, delay=_AT_ONCE)
     try:
         yield bar
     finally:
         bar.close()
-        output.update({}, raw=True)  # a closed widget would leave its name
+        output.show({}, raw=True)  # a closed widget would leave its name
 
 
-class _Text:
-    """A file in which each line that is written replaces the one shown by ``output``."""
+class _Output:
+    """One output of a cell, once there is anything to show in it: also a file in which each line
+    that is written replaces the one before."""
 
-    def __init__(self, output: Any) -> None:
-        self._output = output
+    def __init__(self) -> None:
+        self._output: Any = None
+
+    def show(self, what: Any, raw: bool = False) -> None:
+        if self._output is not None:
+            self._output.update(what, raw=raw)
+        elif what:
+            display = import_module("IPython.display").display  # a kernel brings it
+            self._output = display(what, raw=raw, display_id=True)
 
     def write(self, text: str) -> None:
-        self._output.update({"text/plain": text.strip()}, raw=True)
+        line = text.strip()
+        self.show({"text/plain": line} if line or self._output else {}, raw=True)
 
     def flush(self) -> None:
         pass

@@ -24,7 +24,6 @@ from fundlab.analysis.reconcile import judge
 from fundlab.analysis.value import MAX_AGE
 from fundlab.base.errors import InvalidRequest, StoreError, printable
 from fundlab.base.paths import local_path, opened
-from fundlab.base.progress import progress_bar
 from fundlab.base.values import Instant, moment_ns
 from fundlab.evidence.closes import Close
 from fundlab.evidence.table_store import TableStore
@@ -178,7 +177,7 @@ def read_report(
         "events": store.scan("events", as_of=when, connection=one),
         "fiat_accounts": store.read("fiat_accounts", when),
         "addresses": store.read("addresses", when),
-        "judgement": _judged(store, when),
+        "judgement": judge(store, as_of=when),
         "sources": sources(store, period, when, tz, basis, bank, max_age),
         "max_age": max_age,
         "restated": restated,
@@ -196,11 +195,6 @@ def read_report(
     reported = store.read("balances", when)
     with relations_of(one):
         return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)
-
-
-def _judged(store: TableStore, when: pd.Timestamp) -> Judgement:
-    with progress_bar(unit="stores", desc="judging the balances"):
-        return judge(store, as_of=when)
 
 
 def last_close(

@@ -50,6 +50,8 @@ def test_a_bar_says_how_many_a_second_and_how_long_still(
     assert re.search(r"25%.* 250/1000 \[00:10<00:[23]\d, +2[345][.\d]* rows/s\]", "".join(shown))
 
 
+WITHOUT_WIDGETS = "sys.modules['ipywidgets'] = None"
+WITH_WIDGETS = "sys.modules.pop('ipywidgets', None)"
 CELL = """
 import sys
 {before}
@@ -74,8 +76,8 @@ def kernel() -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("before", "kind"),
     [
-        ("sys.modules['ipywidgets'] = None", "text/plain"),
-        ("sys.modules.pop('ipywidgets', None)", "application/vnd.jupyter.widget-view+json"),
+        (WITHOUT_WIDGETS, "text/plain"),
+        (WITH_WIDGETS, "application/vnd.jupyter.widget-view+json"),
     ],
     ids=["without widgets", "with widgets"],
 )
@@ -90,7 +92,24 @@ def test_a_notebook_shows_a_bar_and_keeps_nothing_of_it(
     assert [one["content"] for one in heard if one["msg_type"] == "stream"] == []
     shown = [one["content"] for one in heard if one["msg_type"].endswith("display_data")]
     assert len({one["transient"]["display_id"] for one in shown}) == 1
+    assert kind in shown[0]["data"]
     assert kind in shown[-2]["data"]
     assert shown[-1]["data"] == {}
     if kind == "text/plain":
         assert any("reading: 100%|" in one["data"].get(kind, "") for one in shown)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("before", [WITHOUT_WIDGETS, WITH_WIDGETS])
+def test_what_is_done_at_once_leaves_no_output_in_a_notebook(kernel: Any, before: str) -> None:
+    """An emptied output is an empty line in the notebook, and in its file."""
+    heard: list[dict[str, Any]] = []
+    cell = CELL.format(before=before, total=4).replace("bar.refresh()", "pass")
+    answer = kernel.execute_interactive(cell, output_hook=heard.append, timeout=60)
+    assert answer["content"]["status"] == "ok", answer["content"]
+    assert [one for one in heard if one["msg_type"].endswith("display_data")] == []
+    slow = cell.replace("pass", "__import__('time').sleep(0.3)")
+    kernel.execute_interactive(slow, output_hook=heard.append, timeout=60)
+    shown = [one["content"] for one in heard if one["msg_type"].endswith("display_data")]
+    assert len({one["transient"]["display_id"] for one in shown}) == 1
+    assert shown[-1]["data"] == {}
