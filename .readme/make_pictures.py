@@ -24,7 +24,7 @@ def main() -> None:
         taken = Path(folder) / "taken.png"
         subprocess.run(  # noqa: S603 - the browser found above
             [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-             "--window-size=1340,1250", f"--screenshot={taken}", page.as_uri()],
+             "--window-size=1340,1050", f"--screenshot={taken}", page.as_uri()],
             check=True, capture_output=True,
         )  # fmt: skip
         colours = Image.open(taken).convert("RGB").quantize(256)
