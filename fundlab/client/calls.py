@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from fundlab.base.errors import (
     CallError,
@@ -371,10 +372,6 @@ def encoded_target(
     return f"{path}?{'&'.join(pairs)}" if pairs else path
 
 
-def _refuse_constant(name: str) -> None:
-    raise ArithmeticError(f"{name} is not JSON")
-
-
 def read_answer(
     model: type[R],
     operation: str,
@@ -395,10 +392,10 @@ def read_answer(
     try:
         answer = model.model_validate_json(reply.body)
         if _NOT_A_NUMBER.search(reply.body):  # which pydantic lets pass
-            json.loads(reply.body, parse_constant=_refuse_constant)
+            from_json(reply.body, allow_inf_nan=False)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-    except ArithmeticError:
+    except ValueError:
         first = {"type": "json_invalid", "loc": ()}
     if first is None:
         seen = unlisted if unlisted is not None else set()
