@@ -18,7 +18,6 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +32,7 @@ from fundlab.store.staging import Span
 from fundlab.sync.windows import Board, Window
 from fundlab.tables import plain_pages
 from fundlab.tables.decode import InvalidRow, Page, decode_page
+from fundlab.tables.expand import member
 from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table
 
 _AHEAD: Final = 2
@@ -221,7 +221,7 @@ class TableWalk(Walk):
                 coded = column.dictionary_encode()
                 values = coded.dictionary.to_pylist()
                 if check.member == "secondary_status":
-                    values = [_name_in(text) for text in values]
+                    values = [member(text, "name") for text in values]
                 found = pa.array(map(check.verdict, values), pa.bool_()).take(coded.indices)
             verdicts.append(found.to_pylist())
         judged = self.judge(rows.column("id").to_pylist(), verdicts)
@@ -251,18 +251,6 @@ def contradicted_ids(rows: pa.Table) -> list[str]:
     counts = different.group_by("id").aggregate([([], "count_all")])
     twice = counts.filter(pc.greater(counts.column("count_all"), 1))
     return sorted(twice.column("id").to_pylist())
-
-
-class _Named(msgspec.Struct):
-    name: str | None = None
-
-
-def _name_in(text: str) -> str | None:
-    """The ``name`` in a JSON object, if it is a text."""
-    try:
-        return msgspec.json.decode(text, type=_Named).name
-    except (msgspec.ValidationError, RecursionError):
-        return None
 
 
 # ----------------------------------------------------------------------------- stretches of time
