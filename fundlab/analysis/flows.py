@@ -136,6 +136,14 @@ def counterparties(
     with Workbench(transfers, by) as bench:
         needed = ("id", "profile_id", "asset", "total", by)
         rows = completed(bench, transfers, want, *needed)
+        # Of a deposit the instructions whose memo it quotes.
+        memos = bench.constant(_MEMOS.empty_table())
+        if instructions is not None:
+            named = bench.take(instructions, _INSTRUCTIONS).filter(nw.col("memo_id") != "")
+            refuse_repeated(bench, named, "instructions", "memo_id")
+            memos = named.select(
+                nw.lit("CREDIT").alias("direction"), memo="memo_id", instructions_id="id"
+            )
         # Of a half of an internal transfer the other half's profile.
         halves = rows.filter(is_half())
         turned = nw.when(nw.col("direction") == "CREDIT").then(nw.lit("DEBIT"))
@@ -151,7 +159,7 @@ def counterparties(
         known = crypto.otherwise(quoted.otherwise(nw.lit("unknown")))
         rows = (
             rows.join(others, on=["group_id", "direction"], how="left")
-            .join(_memos(bench, instructions), on=["memo", "direction"], how="left")
+            .join(memos, on=["memo", "direction"], how="left")
             .with_columns(
                 asset=moved_asset(),
                 at=nw.col(by),
@@ -169,16 +177,6 @@ def counterparties(
         flows = _in_and_out(rows, groups, count=nw.len().cast(nw.Int64))
         schema = pa.schema([*types.items(), ("count", pa.int64()), *_FLOWS])
         return bench.give(flows.sort(*groups, nulls_last=True), schema)
-
-
-def _memos(bench: Workbench[Any], instructions: object) -> Rows:
-    """``memo``, ``direction`` (of a deposit), ``instructions_id``."""
-    if instructions is None:
-        return bench.constant(_MEMOS.empty_table())
-    rows = bench.take(instructions, _INSTRUCTIONS).filter(nw.col("memo_id") != "")
-    refuse_repeated(bench, rows, "instructions", "memo_id")
-    credit = nw.lit("CREDIT").alias("direction")
-    return rows.select(credit, memo=nw.col("memo_id"), instructions_id=nw.col("id"))
 
 
 def _in_and_out(rows: Rows, groups: Sequence[str], **also: nw.Expr) -> Rows:

@@ -82,7 +82,13 @@ def explain(
     """
     keys = ["asset", "direction", *([by] if isinstance(by, str) else by)]
     keys = [*dict.fromkeys(keys)]
-    share, at = _share(materiality), moment_of(basis)
+    try:
+        share = Fraction(Decimal(materiality)) if isinstance(materiality, str | Decimal) else None
+    except (InvalidOperation, ValueError, OverflowError):
+        share = None
+    if share is None or not 0 < share <= 1:
+        raise AnalysisError(f"materiality={shorten(materiality)}: give a share such as '0.05'")
+    at = moment_of(basis)
     if (after is None) == (period is None):
         raise AnalysisError(
             "give after=, the transfers of the later period; or period= without it, such as "
@@ -141,16 +147,6 @@ def explain(
         types |= {**dict.fromkeys(_NUMBERS, AMOUNT_TYPE), "transfers": TEXT_TYPE}
         schema = pa.schema([*types.items()])
         return bench.give(exact_table(schema, lines), schema)
-
-
-def _share(materiality: str | Decimal) -> Fraction:
-    try:
-        share = Fraction(Decimal(materiality)) if isinstance(materiality, str | Decimal) else None
-    except (InvalidOperation, ValueError, OverflowError):
-        share = None
-    if share is None or not 0 < share <= 1:
-        raise AnalysisError(f"materiality={shorten(materiality)}: give a share such as '0.05'")
-    return share
 
 
 def _moves(

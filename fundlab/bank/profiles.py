@@ -207,7 +207,12 @@ def _guessed(text: str) -> tuple[list[str], list[tuple[int, list[str]]], dict[st
             lines = [line for line in csv_file.lines_of(text, delimiter) if any(line[1])]
         except (ValueError, csv.Error):
             continue
-        first = next((n for n, (_, row) in enumerate(lines) if _has_both(row)), None)
+        looks = [
+            {_DAY if _DAY.fullmatch(cell) else _MONEY if _MONEY.fullmatch(cell) else None
+             for cell in map(str.strip, row)}
+            for _, row in lines
+        ]  # fmt: skip
+        first = next((n for n, look in enumerate(looks) if {_DAY, _MONEY} <= look), None)
         if first is None:
             continue
         size = len(lines[first][1])
@@ -218,13 +223,6 @@ def _guessed(text: str) -> tuple[list[str], list[tuple[int, list[str]]], dict[st
             header = above
         return header, rows, dict(_fields(header, [row for _, row in rows]))
     return [], [], {}
-
-
-def _has_both(row: Sequence[str]) -> bool:
-    days = [bool(_DAY.fullmatch(cell.strip())) for cell in row]
-    return any(days) and any(
-        _MONEY.fullmatch(cell.strip()) and not day for cell, day in zip(row, days, strict=True)
-    )
 
 
 def _fields(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:

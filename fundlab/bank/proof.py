@@ -33,7 +33,17 @@ def prove(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
     kept, findings = _once(pages)
     for page in kept:
         findings += _of_itself(page)
-        findings += _repeated_ids(page)
+        # An id that the bank gives once for each entry, again: it is one entry.
+        seen: dict[str, Entry] = {}
+        for entry in [*page.entries] if page.format == "ofx" else ():
+            other = seen.setdefault(entry.bank_ref or f"line {entry.line}", entry)
+            if other is not entry:
+                page.entries.remove(entry)
+                findings.append(
+                    finding(page, "repeated", "one entry", "two",
+                            f"line {entry.line}: FITID {entry.bank_ref} is there twice, also in "
+                            f"line {other.line}")
+                )  # fmt: skip
     by_account: dict[tuple[Any, ...], list[Page]] = defaultdict(list)
     for page in kept:
         by_account[page.account, page.asset].append(page)
@@ -65,20 +75,6 @@ def prove(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
         ordered += left
     findings.sort(key=lambda one: (one.file, one.line))
     return ordered, findings
-
-
-def _repeated_ids(page: Page) -> Iterator[Finding]:
-    """An id that the bank gives once for each entry, again: it is one entry."""
-    if page.format != "ofx":
-        return
-    seen: dict[str, Entry] = {}
-    for entry in [*page.entries]:
-        other = seen.setdefault(entry.bank_ref or f"line {entry.line}", entry)
-        if other is not entry:
-            page.entries.remove(entry)
-            yield finding(page, "repeated", "one entry", "two",
-                          f"line {entry.line}: FITID {entry.bank_ref} is there twice, also in line "
-                          f"{other.line}")  # fmt: skip
 
 
 def _once(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:

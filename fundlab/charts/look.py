@@ -64,7 +64,12 @@ class Drawing:
         highest = [max(boxes[at : at + columns]) for at in range(0, count, columns)]
         over = layout.size[1] - layout.box[1]
         handles, names = self.legend(shown) if shown and self.legend else ((), ())
-        below = _legend_rows(names, columns, theme) * _LEGEND_ROW
+        lines = min(len(names), 1)
+        if names and not isinstance(theme, PageTheme):
+            from fundlab.charts.figure import legend_columns
+
+            lines = -(-len(names) // legend_columns(names, Layout().size[0] * columns))
+        below = lines * _LEGEND_ROW
         width = columns * layout.size[0]
         figure = _blank(width, sum(highest) + len(highest) * over + below, theme)
         for number, box in enumerate(boxes):
@@ -173,14 +178,6 @@ def _blank(width: float, height: float, theme: Theme) -> Picture:
     from fundlab.charts.figure import Chart
 
     return cast("Picture", Chart.blank(width, height, theme))
-
-
-def _legend_rows(names: Sequence[str], columns: int, theme: Theme) -> int:
-    if not names or isinstance(theme, PageTheme):
-        return min(len(names), 1)
-    from fundlab.charts.figure import legend_columns
-
-    return -(-len(names) // legend_columns(names, Layout().size[0] * columns))
 
 
 def note(axes: Panel, text: str, theme: Theme) -> None:

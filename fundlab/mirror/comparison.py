@@ -149,7 +149,12 @@ def _of_yaml(path: Path, text: str) -> Any:
 
 def _of_recording(own: Mapping[str, Any], path: Path) -> Iterator[Difference]:
     for exchange in read_recording(path):
-        name = _operation_at(exchange.method, exchange.path)
+        name = next(
+            (name for name, operation in OPERATIONS.items()
+             if operation.method == exchange.method
+             and re.fullmatch(re.sub(r"{\w+}", "[^/]*", operation.path), exchange.path)),
+            None,
+        )  # fmt: skip
         if name is None:
             label = f"{exchange.method} {exchange.path}"
             yield Difference(
@@ -208,19 +213,6 @@ def _unlike(
 def _type(value: Any) -> str:
     names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
     return names.get(type(value), "null" if value is None else "number")
-
-
-def _operation_at(method: str, path: str) -> str | None:
-    """The operation of the interface that a request is for."""
-    steps = path.strip("/").split("/")
-    for name, operation in OPERATIONS.items():
-        named = operation.path.strip("/").split("/")
-        fits = len(named) == len(steps) and all(
-            own.startswith("{") or own == step for own, step in zip(named, steps, strict=True)
-        )
-        if operation.method == method and fits:
-            return name
-    return None
 
 
 # ---------------------------------------------------------------------------- a document

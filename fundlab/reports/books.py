@@ -79,7 +79,11 @@ def books_of(
     with ``alone``, they begin with an entry of the balances that there were. Each balance that the
     service reported, and that has not moved since, is asserted as it was when the period ended.
     """
-    closes = _first_closes(store, basis)
+    # The first close of each period, by its end: what came later is a correction.
+    closes: dict[str, Close] = {}
+    for frozen in sorted(closes_of(store.records()), key=lambda frozen: frozen.end):
+        if frozen.basis == basis:
+            closes.setdefault(frozen.period, frozen)
     close = closes.get(period)
     zone = tz if close is None else close.tz
     first, end = period_bounds(period, zone)
@@ -114,15 +118,6 @@ def books_of(
         assertions=assertions,
         opened=opened,
     )
-
-
-def _first_closes(store: TableStore, basis: Basis) -> dict[str, Close]:
-    """The first close of each period, by its end: what came later is a correction."""
-    closes: dict[str, Close] = {}
-    for close in closes_of(store.records()):
-        if close.basis == basis:
-            closes.setdefault(close.period, close)
-    return dict(sorted(closes.items(), key=lambda item: item[1].end))
 
 
 def _names(closes: Sequence[Close], *, frozen: bool) -> dict[str, str]:

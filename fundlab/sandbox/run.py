@@ -72,7 +72,14 @@ def run(
                 sys.stderr.write(sandbox.kept())
             if command:
                 if not arrived.is_set():
-                    child = _started(command, sandbox)
+                    own = {name: v for name, v in os.environ.items() if name not in OF_A_SERVICE}
+                    try:
+                        child = subprocess.Popen(command, env=own | sandbox.environment())  # noqa: S603 - the user's own
+                    except OSError as error:
+                        raise SandboxError(
+                            f"{command[0]} cannot be run: {error.strerror}; 'fundlab sandbox' by "
+                            "itself serves, and what follows -- is a program to run with it"
+                        ) from None
                     if arrived.is_set():
                         child.terminate()
                     status = child.wait()
@@ -108,18 +115,6 @@ def _next_step(sandbox: Sandbox) -> str:
 
 class _BrokenOff(BaseException):
     """A signal arrived while the sandbox was starting."""
-
-
-def _started(command: Sequence[str], sandbox: Sandbox) -> subprocess.Popen[bytes]:
-    """``command`` with the sandbox's settings in place of the caller's."""
-    kept = {name: value for name, value in os.environ.items() if name not in OF_A_SERVICE}
-    try:
-        return subprocess.Popen(command, env=kept | sandbox.environment())  # noqa: S603 - the user's own
-    except OSError as error:
-        raise SandboxError(
-            f"{command[0]} cannot be run: {error.strerror}; 'fundlab sandbox' by itself serves, "
-            "and what follows -- is a program to run with it"
-        ) from None
 
 
 def _before_a_terminal() -> bool:

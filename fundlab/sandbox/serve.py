@@ -303,7 +303,7 @@ class Sandbox:
         if self._folder is None:
             # a TemporaryDirectory would also go when a forked process ends
             self._folder = Path(tempfile.mkdtemp(prefix="fundlab-"))
-            self._closing.callback(_remove, self._folder)
+            self._closing.callback(shutil.rmtree, self._folder, ignore_errors=True)
         path = self._folder / name
         path.touch(mode=0o600)
         path.write_bytes(content)
@@ -547,8 +547,3 @@ def _listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
             raise SandboxError(f"cannot listen on host {host!r}, port {port}: {reason}") from None
         unless_bound.pop_all()
     return listener
-
-
-def _remove(folder: Path) -> None:
-    with suppress(FileNotFoundError):
-        shutil.rmtree(folder)

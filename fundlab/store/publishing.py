@@ -59,22 +59,20 @@ def published_tables(
     if format == "delta":
         _delta()
     place = locate(os.fspath(destination))
-    _refuse_within(place, store, f"destination={str(destination)!r}")
+    within = place == store or (
+        place.resolve().is_relative_to(store.resolve())
+        if isinstance(place, Path) and isinstance(store, Path)
+        else str(place).startswith(f"{store}/")
+    )
+    if within:
+        raise InvalidRequest(
+            f"destination={str(destination)!r} is within the store: give another one"
+        )
     folders = {table: place / table for table in TABLES}
     for folder in folders.values():
         if isinstance(folder, Path):
             disk.check_replaceable(folder / "rows.parquet")
     return folders
-
-
-def _refuse_within(place: StorePath, store: StorePath, given: str) -> None:
-    inside = place == store or (
-        place.resolve().is_relative_to(store.resolve())
-        if isinstance(place, Path) and isinstance(store, Path)
-        else str(place).startswith(f"{store}/")
-    )
-    if inside:
-        raise InvalidRequest(f"{given} is within the store: give another one")
 
 
 def publish_parquet(snapshot: Snapshot, folder: StorePath) -> Published:

@@ -258,7 +258,6 @@ def sync(
             if "balances" in wanted:
                 run.sweep()
                 run.observe()
-            _check_clock(client)
             done = run.publish(check_held)
         except BaseException as error:
             # What was written but not published goes; what was fetched stays for the next run.
@@ -296,18 +295,6 @@ def sync(
         tuple(row for one in run.unread.values() for row in one.new.values()),
         tuple(run.notes), tuple(run.unreported),
     )  # fmt: skip
-
-
-def _check_clock(client: Client) -> None:
-    """Raises ``StoreError`` where this machine's clock is days off the service's: what is published
-    would carry a wrong time for good."""
-    skew = client.transport.skew_s
-    if abs(skew) > CLOCKS_DIFFER_S:
-        way = "behind" if skew > 0 else "ahead of"
-        raise StoreError(
-            f"this machine's clock is {abs(skew) / 3600:,.0f} hours {way} the service's: nothing "
-            "was published; set it right, then sync again"
-        )
 
 
 @dataclass
@@ -562,6 +549,13 @@ class _Run:
 
     def publish(self, check_held: Callable[[], None]) -> list[TableSync]:
         """Write the parts of every table, then let them appear."""
+        skew = self.client.transport.skew_s
+        if abs(skew) > CLOCKS_DIFFER_S:  # what is published would carry a wrong time for good
+            way = "behind" if skew > 0 else "ahead of"
+            raise StoreError(
+                f"this machine's clock is {abs(skew) / 3600:,.0f} hours {way} the service's: "
+                "nothing was published; set it right, then sync again"
+            )
         pa.default_memory_pool().release_unused()  # of the pages, before memory is at its fullest
         published_at, done = self.store.now(), []
         before = self.store.manifest()
