@@ -164,8 +164,8 @@ def test_a_report_takes_what_was_read_or_reconciled(october: Path) -> None:
 def test_as_of_is_what_was_known_then(october: Path) -> None:
     store, read = fl.Store(october / "books"), bank.read(october / "right.sta")
     assert bank.reconcile(store, read, "2026-10", as_of="2100-01-01").ok
-    nothing = bank.reconcile(store, read, "2026-10", as_of="2026-10-01")
-    assert set(nothing.items["category"]) == {"unrecorded"}
+    with pytest.raises(fl.errors.InvalidRequest, match="the store knew nothing before"):
+        bank.reconcile(store, read, "2026-10", as_of="2026-10-01")
     store.pin("now")
     assert bank.reconcile(store, read, "2026-10", pin="now").ok
 
