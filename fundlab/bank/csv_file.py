@@ -36,7 +36,7 @@ _WITH_NAMES: Final = ("%d %b %Y", "%d-%b-%Y", "%d %b %y", "%d-%b-%y", "%b %d, %Y
 
 
 def read_csv(content: bytes, habits: Mapping[str, Any]) -> list[Page]:
-    """``habits`` are the arguments of ``read`` and the keys of a profile."""
+    """``habits`` are the keys of a profile."""
     columns: Mapping[str, str] = habits.get("columns") or {}
     words: Mapping[str, Sequence[str]] = habits.get("words") or {}
     decimal = habits.get("decimal")
@@ -196,8 +196,7 @@ def table_of(
             raise ValueError(f"there is no column {name!r}; the columns are {', '.join(shown)}")
     raise ValueError(
         f"a date and an amount column are needed; the columns are {shorten(', '.join(shown))}. "
-        "Give those of other names with columns={'booked_on': …, 'amount': …} or --columns "
-        "booked_on=…,amount=…, or begin with what 'fundlab bank profile new FILE' proposes; where "
+        "Say in a bank profile which is which; 'fundlab bank profile new FILE' proposes one. Where "
         "the file is not CSV, give its format"
     )
 
@@ -244,7 +243,7 @@ def date_form(texts: Iterable[str]) -> str:
         return f"%m{sign}%d{sign}{year}"
     raise ValueError(
         f"{parts[0][0]!r} may begin with the day or the month, and no other line says which; give "
-        f"it as dates= or --dates, such as %d{sign}%m{sign}{year}"
+        f"it in a bank profile as dates, such as %d{sign}%m{sign}{year}"
     )
 
 
@@ -257,7 +256,7 @@ def decimal_sign(texts: Iterable[str]) -> str:
         unlike = [text for text in amounts if _plain(text, ".") != _plain(text, ",")]
         if unlike:
             raise ValueError(
-                f"{unlike[0]!r} may have decimals or thousands; give decimal= or --decimal"
+                f"{unlike[0]!r} may have decimals or thousands; give decimal in a bank profile"
             )
     return fits[0] if fits else "."
 
@@ -371,8 +370,8 @@ def _day(text: str, dates: str) -> date:
         return datetime.strptime(text, dates).date()  # noqa: DTZ007 - a day has no zone
     except ValueError as error:
         form = "2026-10-31" if dates == "iso" else dates
-        raise ValueError(f"{error}; the form of days other than {form} is given with dates= or "
-                         "--dates, such as %d.%m.%Y") from error  # fmt: skip
+        raise ValueError(f"{error}; the form of days other than {form} is given in a bank profile "
+                         "as dates, such as %d.%m.%Y") from error  # fmt: skip
 
 
 def _with_balances(page: Page, ends: Sequence[tuple[bool, Decimal]]) -> Page:

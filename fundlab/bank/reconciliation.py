@@ -422,7 +422,7 @@ def reconcile_files(
 ) -> Reconciliation:  # fmt: skip
     """What :func:`fundlab.bank.read` and :func:`reconcile` give together; ``options`` are those of
     both that a user gives, ``known`` what is known of the store then."""
-    of_files = ("format", "columns", "dates", "decimal", "opening", "profile")
+    of_files = ("format", "opening", "profile")
     reading = {name: value for name, value in options.items() if name in of_files}
     rest = {name: value for name, value in options.items() if name not in of_files}
     statements = read(*files, asset=options.get("asset", "USD"), **reading)

@@ -69,8 +69,8 @@ class Statements:
     ``findings``: ``file``, ``line``, ``statement``, ``rule``, ``declared``, ``found``, ``detail``;
     empty unless read with ``strict=False``.
 
-    ``options`` are ``opening``, ``columns``, ``dates``, ``decimal`` and ``profile`` where they were
-    given, as the command line takes them; ``rules`` are those of the profile, for ``reconcile``.
+    ``options`` are ``opening`` and ``profile`` where they were given, as the command line takes
+    them; ``rules`` are those of the profile, for ``reconcile``.
     """
 
     entries: pd.DataFrame
@@ -89,9 +89,6 @@ class Statements:
 def read(
     *files: str | Path,
     format: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    dates: str | None = None,
-    decimal: str | None = None,
     account: str | None = None,
     asset: str | None = None,
     opening: str | int | Decimal | None = None,
@@ -101,18 +98,16 @@ def read(
 ) -> Statements:
     """The statements in ``files``, proved: see :class:`Statements`.
 
-    ``format`` is one of ``FORMATS``; by default each file's own look says which. Of CSV ``columns``
-    names columns that are not known by themselves (``{"booked_on": "Buchungstag"}``, see
-    ``CSV_COLUMNS``), ``dates`` their form (``"%d.%m.%Y"``) and ``decimal`` their decimal sign,
-    where their look leaves either open. The header may stand after other lines; which way the money
-    went is said by signs, by a credit and a debit column, or by words in a column (``Withdrawal``,
-    ``Soll``, ``out``), of which an unknown one is refused. ``account`` and ``asset`` are those of
-    files that name none. ``opening`` and ``closing`` are the balances before the first and after
-    the last statement where the format declares none (OFX, CSV).
+    ``format`` is one of ``FORMATS``; by default each file's own look says which. The header of a
+    CSV may stand after other lines; which way the money went is said by signs, by a credit and a
+    debit column, or by words in a column (``Withdrawal``, ``Soll``, ``out``), of which an unknown
+    one is refused. ``account`` and ``asset`` are those of files that name none. ``opening`` and
+    ``closing`` are the balances before the first and after the last statement where the format
+    declares none (OFX, CSV).
 
-    ``profile`` is a TOML file with a bank's habits, for all of these and for the words of its
-    direction column and its encoding: see :mod:`fundlab.bank.profiles`. What is given beside it
-    counts first.
+    ``profile`` is a TOML file with a bank's habits, where the look of its files leaves them open:
+    which column is what, how days and amounts are written, the words of a direction column, the
+    encoding; see :mod:`fundlab.bank.profiles`. What is given beside it counts first.
 
     Proved is that the opening balance and the entries give the closing one, that counts, sums and
     control totals are as declared, that all pages are there, that running balances run, and that
@@ -136,8 +131,7 @@ def read(
     if not files:
         raise AnalysisError("no statement file is given; give one path or more")
     habits = {} if profile is None else read_profile(profile)
-    given = {"format": format, "columns": columns, "dates": dates, "decimal": decimal,
-             "account": account}  # fmt: skip
+    given = {"format": format, "account": account}
     habits |= {name: value for name, value in given.items() if value}
     pages: list[Page] = []
     for file in files:
@@ -167,9 +161,7 @@ def read(
     pages, findings = prove(pages)
     if findings and strict:
         raise StatementError(findings, _ADVICE)
-    named = ",".join(f"{field}={column}" for field, column in (columns or {}).items())
-    options = {"opening": opening, "columns": named or None, "dates": dates, "decimal": decimal,
-               "bank-profile": profile}  # fmt: skip
+    options = {"opening": opening, "bank-profile": profile}
     return Statements(
         to_frame(_entries(pages)), to_frame(_statements(pages)),
         to_frame(_table([{n: getattr(f, n) for n in FINDINGS.names} for f in findings], FINDINGS)),

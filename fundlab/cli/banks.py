@@ -66,22 +66,6 @@ class BankOptions:
         typer.Option(help="What 'fundlab bank --json' printed of the period before: its open "
                      "items."),
     ] = None  # fmt: skip
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FIELD=COLUMN,…",
-            help="Columns of a CSV file with names of their own: booked_on=Buchungstag,"
-            "amount=Betrag.",
-        ),
-    ] = None
-    dates: Annotated[
-        str | None, typer.Option(metavar="FORM", help="Of days in CSV, if not ISO: %d.%m.%Y.")
-    ] = None
-    decimal: Annotated[
-        Literal[".", ","] | None,
-        typer.Option(help="Decimal sign in CSV, if unclear."),
-    ] = None
-
     profile: Annotated[
         Path | None,
         typer.Option(
@@ -101,14 +85,6 @@ class BankOptions:
             found["carried"] = str(self.carried)
         if self.profile is not None:
             found["profile"] = str(self.profile)
-        if self.columns is not None:
-            pairs = [pair.partition("=") for pair in self.columns.split(",")]
-            if not all(field and sign and column for field, sign, column in pairs):
-                raise typer.BadParameter(
-                    f"{self.columns!r}: give FIELD=COLUMN, such as booked_on=Date,amount=Value",
-                    param_hint="--columns",
-                )
-            found["columns"] = {field.strip(): column.strip() for field, _, column in pairs}
         return found
 
 

@@ -347,9 +347,13 @@ COLUMNS = {"booked_on": "Buchungstag", "valued_on": "Valuta", "amount": "Betrag"
            "balance": "Saldo", "counterparty": "Empfänger"}  # fmt: skip
 
 
-def german(text: str, tmp_path: Path, **options: Any) -> statements.Statements:
-    mapping = {"columns": COLUMNS, "dates": "%d.%m.%Y", "decimal": ",", **options}
-    return read(text, tmp_path, format="csv", **mapping)
+def german(
+    text: str, tmp_path: Path, columns: dict[str, str] = COLUMNS, **options: Any
+) -> statements.Statements:
+    lines = ['format = "csv"', 'dates = "%d.%m.%Y"', 'decimal = ","', "[columns]"]
+    lines += [f'{field} = "{column}"' for field, column in columns.items()]
+    (tmp_path / "bank.toml").write_text("\n".join(lines))
+    return read(text, tmp_path, profile=tmp_path / "bank.toml", **options)
 
 
 def test_a_csv_of_any_columns_newest_first(tmp_path: Path) -> None:

@@ -207,11 +207,11 @@ def test_open_items_of_a_month_carry_into_the_next_by_the_command(
     assert "is not what 'fundlab bank --json' prints" in told
 
 
-def test_a_csv_file_of_any_columns_is_given_by_options(
+def test_what_a_csv_file_leaves_open_is_given_by_options(
     october: Path, tmp_path: Path, fundlab: Command
 ) -> None:
-    """Names, days and decimal sign of a bank's own, and a fee that it keeps back; the command in
-    the report gives all of it again."""
+    """The balance that it begins with, and a fee that the bank keeps back; the command in the
+    report gives both again."""
     store, file = october / "books", tmp_path / "oktober.csv"
     rows = fl.Store(store).read("transfers", settled=True)
     wires = rows[rows["type"].str.startswith("WIRE") & rows["status"].eq("COMPLETED")]
@@ -224,8 +224,7 @@ def test_a_csv_file_of_any_columns_is_given_by_options(
     ]  # fmt: skip
     assert lines
     file.write_text("\n".join(["Buchungstag;Betrag;Text", *lines]))
-    words = ["--columns", "booked_on=Buchungstag,amount=Betrag,memo=Text", "--dates", "%d.%m.%Y",
-             "--decimal", ",", "--opening", "0", "--fees", "10,15"]  # fmt: skip
+    words = ["--opening", "0", "--fees", "10,15"]
     _, printed, _ = fundlab("bank", file, "--period", "2026-10", "--store", store, *words, "--json")
     found = json.loads(printed)
     assert found["matched"] == len(lines)
@@ -237,7 +236,6 @@ def test_a_csv_file_of_any_columns_is_given_by_options(
     assert found["options"] == given
     status, _, said = fundlab("bank", file, "--store", store)
     assert status == 1
-    # Its look says all of it by now, but for the balance that it begins with.
     assert "the statements declare no opening balance" in said
 
 
@@ -246,7 +244,6 @@ def test_wrong_usage_ends_with_2(october: Path, fundlab: Command) -> None:
         (["report", "--side", "ours"], "give the statements that it is of with --bank"),
         (["report", "--catch-up", "--bank", "x"], "give either --catch-up or --bank"),
         (["bank", "x", "--period", "xx"], "period='xx'"),
-        (["bank", "x", "--columns", "Betrag"], "give FIELD=COLUMN"),
         (["report", "--fees", "15"], "give the statements that it is of with --bank"),
     ):
         status, _, said = fundlab(*wrong, "--store", october / "books")
