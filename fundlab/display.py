@@ -40,7 +40,11 @@ _SIGNS: Final[Mapping[str, str]] = {"good": "✓", "bad": "✗"}
 _DECIMALS: Final[Mapping[str, int]] = {"BTC": 8, "BCH": 8, "LTC": 8, "ETH": 6, "SOL": 6}
 _BPS: Final = 4
 """Decimals of basis points, which are not money of the row's asset."""
-_LONG_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|(?=.*[0-9])[A-Za-z0-9:_-]{28,}", re.ASCII)
+_LONG_ID: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f-]{20,}"
+    r"|(?=.*(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])[A-Za-z0-9]{16})[A-Za-z0-9:_-]{28,}", re.ASCII
+)  # fmt: skip
+"""A UUID, or what has sixteen letters and digits on end, as no words have."""
 _LONG_TEXT: Final = 32
 
 

@@ -268,6 +268,8 @@ def test_durations_are_in_words_and_stand_to_the_right() -> None:
         ("identity_required_documents_status", "identity_required_documents_status"),
         ("0x61d9d7d5c5a1f1d2b3c4d5e6f708192a3b4c1c50", "0x61d9d7…1c50"),
         ("bitcoincash:q5p7z76p8uypjxaz9t28wpy00uqys606rw8s3yfcpu", "bitcoinc…fcpu"),
+        ("fundlab-da010a5b34e9443738932f5d62f272c", "fundlab-…272c"),
+        ("Liabilities:2100-Clearing:Wire-Deposit", "Liabilities:2100-Clearing:Wire-Deposit"),
     ],
 )
 def test_ids_and_addresses_are_shortened_and_words_are_not(text: str, shown: str) -> None:

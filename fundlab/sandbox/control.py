@@ -57,6 +57,7 @@ from fundlab.sandbox.world import (
     seeded_uuid,
     to_bytes,
 )
+from fundlab.settings.labels import name_of
 
 Json = dict[str, Any]
 MAX_CHECKPOINTS: Final = 20
@@ -490,7 +491,8 @@ class Control:
             account, _, profile_id = owner.partition("/")
             if profile_id:
                 nothing = dict.fromkeys(("available", "held", "trading"), "0.00")
-                start = {"profile_id": profile_id, "asset": asset} | nothing
+                called = {"profile_id": profile_id, "name": name_of(profile_id)}
+                start = called | {"asset": asset} | nothing
                 owned.setdefault((profile_id, asset), start)[account] = units_text(balance)
         return {
             "clock": self.clock(),

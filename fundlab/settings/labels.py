@@ -25,8 +25,9 @@ OF_THE_SAMPLE: Final[Mapping[str, str]] = {
     "28968992-3e75-45cb-84f7-1777cf1ead4b": "Operations",
     "791c8f1d-5482-41d0-b515-66fbef21d92a": "Payouts",
     "b3481fea-1560-43f4-80a4-8d12556bed80": "Reserve",
+    "16b44e1e-8e77-4571-8f1d-edbaef7cd4b7": "Clearing",
 }
-"""Its profiles, which are those of a sandbox of the same seed."""
+"""Its profiles, and the fifth that a sandbox of the same seed has."""
 
 
 def names_given() -> Mapping[str, str]:

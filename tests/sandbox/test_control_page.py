@@ -227,6 +227,7 @@ class TestInABrowser:
         assert "2026-11-01 00:01:00 UTC" in shown
         for text in ("77.70", "WIRE_DEPOSIT", "latency", "list_events", "POST /oauth2/token"):
             assert text in shown, text
+        assert f'title="{sandbox.profile_ids[0]}">Treasury</span>' in shown
         assert "alert(1)</script>" not in shown
         for name in ACTIONS:
             assert f"<summary>{name}</summary>" in shown
