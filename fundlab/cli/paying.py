@@ -169,11 +169,11 @@ def answer_with_rows(rows: pd.DataFrame, as_json: bool, nothing: str) -> None:
         tuple((one, "number" if one == "amount" else "text") for one in columns),
         tuple(tuple(Cell(_shown(name, row[name])) for name in columns) for row in found),
     )
-    head, *below = table.lines()
-    lines = [head]
-    for row, line in zip(found, below, strict=True):
+    heads, *shown = table.lines() if found else [nothing]
+    lines = [heads]
+    for row, line in zip(found, shown, strict=True):
         lines += [line, *(f"  {text}" for text in (row["detail"], row["difference"]) if text)]
-    answer({"rows": found}, as_json, "\n".join(map(printable, lines)) if found else nothing)
+    answer({"rows": found}, as_json, "\n".join(map(printable, lines)))
 
 
 def _shown(column: str, value: str | None) -> str:

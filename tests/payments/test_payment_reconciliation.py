@@ -166,6 +166,8 @@ def test_the_journal_and_what_is_open_of_it_by_the_command_line(
     assert [line.split()[3] for line in out.splitlines()[1:] if "withdrawal" in line] == [
         "COMPLETED", "PENDING",
     ]  # fmt: skip
+    empty = ("--store", machine.folder / "other")
+    assert fundlab("journal", *empty)[:2] == (0, "nothing was ever confirmed here\n")
 
 
 def test_a_command_and_a_batch_say_it_at_once(machine: Machine, fundlab: Command) -> None:
