@@ -16,8 +16,9 @@ from fundlab.cli.options import (
     PRICE_AGE,
     Json,
     PriceAge,
+    Since,
     StorePath,
-    checked_moment,
+    Until,
     checked_span,
     existing_store,
     id_of_profile,
@@ -186,14 +187,8 @@ def transfers(
     type: Annotated[
         str | None, typer.Option(callback=_checked_type, help="Such as WIRE_DEPOSIT.")
     ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(callback=checked_moment, help="Created from this time, day or month on."),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(callback=checked_moment, help="Created before this time, day or month."),
-    ] = None,
+    since: Since = None,
+    until: Until = None,
     store: StorePath = None,
     limit: LimitOption = USUAL_LIMIT,
     as_json: Json = False,

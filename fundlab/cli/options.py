@@ -194,6 +194,24 @@ def checked_moment(parameter: typer.CallbackParam, text: str | None) -> str | No
     return text
 
 
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", callback=checked_moment, help="What was known at this time."),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", callback=checked_moment, help="Created from this time, day or month on."
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until", callback=checked_moment, help="Created before this time, day or month."
+    ),
+]
+
+
 def checked_span(since: str | None, until: str | None) -> list[str | None]:
     """Both as RFC 3339."""
     from fundlab.base.values import Instant, start_ns

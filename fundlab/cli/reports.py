@@ -13,11 +13,11 @@ from fundlab.base.terminal import BREAKS, answer
 from fundlab.cli.banks import BankOptions, takes_bank_options
 from fundlab.cli.options import (
     PRICE_AGE,
+    AsOf,
     BasisOption,
     Json,
     PriceAge,
     StorePath,
-    checked_moment,
     checked_period,
     existing_store,
 )
@@ -44,9 +44,7 @@ def report(
     ] = None,
     store: StorePath = None,
     period: Annotated[str | None, typer.Option(help="The same, as an option.")] = None,
-    as_of: Annotated[
-        str | None, typer.Option(callback=checked_moment, help="What was known at this time.")
-    ] = None,
+    as_of: AsOf = None,
     out: Annotated[Path, typer.Option(help="Folder of the files.")] = Path("data/reports"),
     format: Annotated[str, typer.Option(help="Some of html,xlsx,csv.")] = "html,xlsx,csv",
     tz: Annotated[str, typer.Option(help="Zone that days and months are in.")] = "UTC",

@@ -11,10 +11,12 @@ import typer
 from fundlab.base.errors import FundlabError, listed, number_of, printable
 from fundlab.base.terminal import BREAKS, FAILED, answer, say
 from fundlab.cli.options import (
+    AsOf,
     Json,
+    Since,
     StorePath,
     TableName,
-    checked_moment,
+    Until,
     checked_span,
     existing_store,
 )
@@ -28,10 +30,7 @@ commands.add_typer(quarantine, name="quarantine")
 def sync(
     tables: Annotated[list[TableName] | None, typer.Argument(help="All by default.")] = None,
     store: StorePath = None,
-    since: Annotated[
-        str | None,
-        typer.Option(callback=checked_moment, help="Only rows created from this time on."),
-    ] = None,
+    since: Since = None,
     workers: Annotated[int, typer.Option(min=1, help="Pages fetched at once.")] = 1,
     full: Annotated[
         bool,
@@ -186,15 +185,9 @@ def export(
     out: Annotated[Path, typer.Option(help="The file; an earlier one is replaced.")],
     format: Annotated[Literal["csv", "xlsx", "parquet", "json"], typer.Option(help="Of the file.")],
     store: StorePath = None,
-    as_of: Annotated[
-        str | None, typer.Option(callback=checked_moment, help="What was known at this time.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(callback=checked_moment, help="Rows created from this time on.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(callback=checked_moment, help="Rows created before this time.")
-    ] = None,
+    as_of: AsOf = None,
+    since: Since = None,
+    until: Until = None,
     as_json: Json = False,
 ) -> None:
     """Write one table to a file, every amount exact.
