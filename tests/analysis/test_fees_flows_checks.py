@@ -394,15 +394,3 @@ def test_invariants_are_silent_when_all_hold() -> None:
     empty = checks.invariants(decimal_typed(ROWS))
     assert list(empty.columns) == ["transfer_id", "rule", "expected", "found"]
     assert empty.empty
-
-
-def test_dtypes_of_results() -> None:
-    frame = decimal_typed(ROWS)
-    assert fees.effective(frame, freq="MS").dtypes.astype(str).to_dict() == {
-        "type": "string", "asset": "string", "period": "datetime64[ns, UTC]", "count": "int64",
-        "amount": "decimal", "fee": "decimal", "bps": "decimal",
-    }  # fmt: skip
-    assert flows.settlement_time(frame).dtypes.astype(str).to_dict() == {
-        "type": "string", "count": "int64", "p50": "timedelta64[ns]", "p90": "timedelta64[ns]",
-        "p99": "timedelta64[ns]", "max": "timedelta64[ns]",
-    }  # fmt: skip

@@ -378,13 +378,3 @@ def test_a_quiet_history_has_no_anomalies_but_those_of_the_rules() -> None:
     for span in ("soon", "-1h", None):
         with pytest.raises(AnalysisError, match="repeated_within="):
             checks.anomalies(table([]), repeated_within=span)  # type: ignore[arg-type]
-
-
-def test_results_are_typed_in_pandas() -> None:
-    frame = table(make_rows(300)).to_pandas()
-    assert flows.conversions(frame).dtypes.astype(str).to_dict() == {
-        "profile_id": "string", "direction": "string", "from_asset": "string",
-        "to_asset": "string", "count": "int64", "amount": "decimal", "total": "decimal",
-        "first": "datetime64[ns, UTC]", "last": "datetime64[ns, UTC]",
-    }  # fmt: skip
-    assert isinstance(fees.batching(frame), pd.DataFrame)
