@@ -191,7 +191,7 @@ def totals(
     ``<name>_value`` (decimal) of the rows that are priced, missing where none is, sorted. Of
     transfers the completed ones count, by the times ``at``, under the asset whose balance changes.
 
-    Raises :class:`AnalysisError` for missing columns.
+    Raises :class:`AnalysisError` for missing columns, and for balances observed several times.
 
     >>> dollars = fl.value.of(transfers.assign(notional_value=None))
     >>> fl.value.totals(dollars, by=["direction", "asset"])
@@ -206,11 +206,21 @@ def totals(
     with Workbench(valued) as bench:
         values = [n for n in bench.names() if n.endswith("_value") and n != "notional_value"]
         want = {**dict.fromkeys(groups, TEXT), **dict.fromkeys(("price", *values), MONEY)}
+        observed = {"profile_id", "asset", "observed_at"} <= {*bench.names()}
+        once = ("profile_id", "asset") if observed else ()
         if "status" in bench.names():
             rows = completed(bench, valued, transfer_columns(at, **want), at)
             rows = rows.with_columns(asset=moved_asset())
         else:
-            rows = bench.take(valued, Wanted("valued", want))
+            rows = bench.take(valued, Wanted("valued", want | dict.fromkeys(once, TEXT)))
+        if once:
+            times = bench.collect(rows.group_by(*once).agg(times=nw.len().cast(nw.Int64)))
+            if any(number > 1 for number in times.column("times").to_pylist()):
+                raise AnalysisError(
+                    f"valued has {pc.sum(times.column('times')).as_py():,} observations of "
+                    f"{len(times):,} balances, and a sum would count each several times: keep the "
+                    "last, such as drop_duplicates(['profile_id', 'asset'], keep='last')"
+                )
         types = dict.fromkeys(groups, TEXT_TYPE)
         if freq is not None:
             rows = with_period(bench, rows.with_columns(at=nw.col(at)), freq, tz)

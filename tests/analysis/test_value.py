@@ -247,3 +247,15 @@ def test_the_largest_amount_that_a_table_holds_has_a_value() -> None:
     for name, amount in (("amount", most - 1), ("fee", Decimal(1)), ("total", most)):
         frame[name] = pd.array([amount], dtype="decimal")
     assert [*fl.value.of(frame, amounts=["total"])["total_value"]] == [most]
+
+
+@pytest.mark.parametrize("by", [(), "asset", ["profile_id", "asset"]])
+def test_a_balance_observed_twice_is_not_added_up(by: Any) -> None:
+    """A store's table of balances has every observation: its sum would be twice what there is."""
+    observed = fl.sample().read("balances")
+    assert (len(observed), len(observed.drop_duplicates(["profile_id", "asset"]))) == (80, 40)
+    dollars = fl.value.of(observed, prices=fl.sample(), max_age="30D")
+    with pytest.raises(AnalysisError, match="80 observations of 40 balances"):
+        fl.value.totals(dollars, by=by)
+    last = dollars.drop_duplicates(["profile_id", "asset"], keep="last")
+    assert fl.value.totals(last, by=())["count"].item() == 40
