@@ -38,9 +38,9 @@ def approve(
     The signature is a file beside the request. Nobody approves without a terminal, or what they
     asked for themselves.
     """
+    from fundlab.cli.agreement import approve as sign
+    from fundlab.cli.agreement import own_key
     from fundlab.client.client import connect
-    from fundlab.payments.command import approve as sign
-    from fundlab.payments.command import own_key
 
     if sys.stdin is None or not sys.stdin.isatty():
         raise ActionRefused(

@@ -79,9 +79,10 @@ def withdraw(
     but not as the plan showed it, or where something could not be checked.
     """
     from fundlab.base.values import Amount
+    from fundlab.cli.agreement import withdraw as carry_out
     from fundlab.client.client import connect
-    from fundlab.payments import actions
     from fundlab.payments.approvals import read_request
+    from fundlab.payments.withdrawals import plan_withdrawal
 
     def ask(question: str) -> str:
         unanswered = ActionRefused(
@@ -126,7 +127,7 @@ def withdraw(
             "account_id": account, "memo": memo,
             "metadata": {key: value for key, _, value in pairs} or None,
         }  # fmt: skip
-        plan = actions.plan_withdrawal(
+        plan = plan_withdrawal(
             client, allow_duplicate=allow_duplicate, store=store, say=say, **given
         )
         if request is not None:
@@ -136,7 +137,7 @@ def withdraw(
             )
             answer({"plan": plan.to_json(), "request": str(made.path)}, as_json, text, well=False)
             return
-        done = actions.withdraw(
+        done = carry_out(
             plan,
             yes=yes,
             confirm_amount=confirm_amount,

@@ -365,7 +365,7 @@ def new_key(
             or terminal.ask("Password", unanswered, hide_input=True, confirmation_prompt=True)
         )
     if out is None:
-        from fundlab.payments.command import key_into_keyring
+        from fundlab.cli.agreement import key_into_keyring
 
         public = key_into_keyring(str(keyring), password)
         answer({"alg": alg, "keyring": keyring, "public_key": public}, as_json, public.rstrip(),

@@ -15,7 +15,6 @@ Running a cell again does nothing twice. To read a payment from its plan to the 
 
 from fundlab.payments.accounts import AccountUpdatePlan, plan_account_update, register_fiat_account
 from fundlab.payments.batches import BatchPlan, plan_withdrawals
-from fundlab.payments.command import Done, withdraw
 from fundlab.payments.deposits import (
     DepositSheet,
     deposit_sheet,
@@ -35,7 +34,6 @@ __all__ = [
     "AccountUpdatePlan",
     "BatchPlan",
     "DepositSheet",
-    "Done",
     "FeeQuote",
     "Plan",
     "WithdrawalPlan",
@@ -53,6 +51,5 @@ __all__ = [
     "simulate_deposit",
     "wait_for",
     "wait_for_deposit",
-    "withdraw",
 ]
 __dir__ = __all__.copy  # what completion offers

@@ -428,19 +428,6 @@ def same_code(given: object, code: str) -> bool:
     return typed == code.replace("-", "")
 
 
-def typed_code(given: str, code: str, undone: str) -> bool:
-    """Whether a person typed ``code``; nothing, or a no, is not it. Refuses another one, after
-    which ``undone`` was not done."""
-    if given.strip().lower() in ("", "n", "no"):
-        return False
-    if not same_code(given, code):
-        raise ActionRefused(
-            "code", f"what was typed is not the code that was shown; nothing was {undone}: run it "
-            "again, and type the code of its card"
-        )  # fmt: skip
-    return True
-
-
 def check_code(context: Context, code: str, confirm: str | None) -> None:
     """Refuses the code of another plan, and in production a missing one."""
     if confirm is None:

@@ -29,11 +29,11 @@ from cryptography.hazmat.primitives.serialization import (
 import fundlab as fl
 from fundlab.base.errors import ActionRefused, FundlabError, InvalidRequest
 from fundlab.base.values import Instant
+from fundlab.cli import agreement
 from fundlab.client.signing import EdSigner
 from fundlab.evidence.table_store import TableStore
-from fundlab.payments import approvals, command
+from fundlab.payments import approvals
 from fundlab.payments.actions import WithdrawalPlan
-from fundlab.payments.command import planned_again
 from fundlab.reports.job import payments_of, read_report
 
 DAY_NS = 86_400 * 10**9
@@ -127,7 +127,7 @@ def test_our_own_approval_is_what_the_format_says(
 ) -> None:
     plan, request, asked_at = asked(guarded, tmp_path)
     read = approvals.read_request(request)
-    again = planned_again(guarded.client, read, team.store, guarded.said.append)
+    again = agreement.planned_again(guarded.client, read, team.store, guarded.said.append)
     path = approvals.approve(read, again, "Bea", EdSigner("", team.keys["Bea"]), plan.context.now())
     whole = json.loads(path.read_bytes())
     message = b"fundlab approval 1\n" + canonical(whole["said"]) + b"\n" + request.read_bytes()
@@ -145,7 +145,7 @@ def test_our_own_approval_is_what_the_format_says(
     other.write_bytes(request.read_bytes())
     _rewritten(other, bodies=[json.dumps(json.loads(read.bodies[0]), indent=1)])
     with pytest.raises(ActionRefused, match=r"asks for other bytes .*; nothing was signed"):
-        planned_again(
+        agreement.planned_again(
             guarded.client, approvals.read_request(other), team.store, guarded.said.append
         )
     assert plan.submit(confirm=plan.code, approved=request).ref_id == plan.ref_id
@@ -160,7 +160,7 @@ def test_only_an_approver_who_did_not_ask_signs_and_only_by_the_code(
     shown: list[object] = []
 
     def approve(name: str, typed: str = plan.code, signer: Any = None) -> Path | None:
-        return command.approve(
+        return agreement.approve(
             guarded.client, request, team.store, ask=lambda _: typed, show=shown.append,
             signer=lambda: signer or EdSigner("", team.keys[name]), say=guarded.said.append,
         )  # fmt: skip
@@ -195,8 +195,8 @@ def test_who_approved_stands_on_the_card_and_too_few_are_refused_before_the_ques
     cards: list[str] = []
     questions: list[str] = []
 
-    def pay(approved: Path | None = request, dry_run: bool = False) -> command.Done:
-        return command.withdraw(
+    def pay(approved: Path | None = request, dry_run: bool = False) -> agreement.Done:
+        return agreement.withdraw(
             plan, yes=False, confirm_amount=None, dry_run=dry_run, wait=False, timeout=1.0,
             ask=lambda text: questions.append(text) or "y", approved=approved,
             show=lambda card: cards.append(" ".join(str(card).split())),
@@ -230,7 +230,7 @@ def test_a_wrong_code_is_said_to_be_wrong_and_a_no_is_a_no(
     plan, request, _ = asked(guarded, tmp_path)
 
     def approve(typed: str) -> Path | None:
-        return command.approve(
+        return agreement.approve(
             guarded.client, request, team.store, ask=lambda _: typed, show=guarded.said.append,
             signer=lambda: EdSigner("", team.keys["Bea"]), say=guarded.said.append,
         )  # fmt: skip

@@ -249,7 +249,7 @@ def test_an_interrupt_while_it_waits_names_what_was_sent(
     def interrupted(*given: Any, **more: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fundlab.payments.command.wait_for", interrupted)
+    monkeypatch.setattr("fundlab.cli.agreement.wait_for", interrupted)
     status, out, _ = run("--amount", "75.00", "--yes", "--wait", "--json")
     assert status == 130
     assert (

@@ -1,6 +1,7 @@
-"""``fundlab withdraw`` and ``approve`` without their terminal: plan, show, ask, send or sign, wait.
+"""A person agrees: ``fundlab withdraw`` and ``approve`` without their terminal.
 
-That a payment happens once is the work of `fundlab.payments.plan` and `fundlab.payments.journal`.
+A plan is shown, its code or a yes is asked for, it is sent or signed. That a payment happens once
+is the work of `fundlab.payments.plan` and `fundlab.payments.journal`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fundlab.models import Transfer
 from fundlab.payments.approvals import PaymentRequest, people, read_request
 from fundlab.payments.approvals import approve as write_approval
 from fundlab.payments.identity import asked
-from fundlab.payments.plan import confirmation_code, typed_code
+from fundlab.payments.plan import confirmation_code, same_code
 from fundlab.payments.reconciliation import card_differences
 from fundlab.payments.waiting import check_timeout, wait_for
 from fundlab.payments.withdrawals import (
@@ -153,6 +154,19 @@ def agreed_to(
     if production:
         return typed_code(ask("Type the confirmation code to send it"), plan.code, "sent")
     return ask("Send it? [y/N]").strip().lower() in ("y", "yes")
+
+
+def typed_code(given: str, code: str, undone: str) -> bool:
+    """Whether a person typed ``code``; nothing, or a no, is not it. Refuses another one, after
+    which ``undone`` was not done."""
+    if given.strip().lower() in ("", "n", "no"):
+        return False
+    if not same_code(given, code):
+        raise ActionRefused(
+            "code", f"what was typed is not the code that was shown; nothing was {undone}: run it "
+            "again, and type the code of its card"
+        )  # fmt: skip
+    return True
 
 
 def approve(
