@@ -28,6 +28,9 @@ Segment = tuple[str, ...]
 
 MOST: Final = 20
 """Transfers that one driver names at most."""
+DRIVERS: Final = {"count": "how many", "mix": "which types", "average": "how large",
+                  "price": "at which price"}  # fmt: skip
+"""In words, of transfers."""
 _CENT: Final = 10**16
 _NUMBERS: Final = ("before", "after", "difference", "explained")
 

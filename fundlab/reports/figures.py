@@ -272,7 +272,7 @@ def flux_steps(changes: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
         for direction, name in (("CREDIT", "In"), ("DEBIT", "Out")):
             for driver in ("count", "mix", "average"):
                 those = (mine["direction"] == direction) & (mine["driver"] == driver)
-                rows.append((str(asset), f"{name}: {driver}", "change",
+                rows.append((str(asset), f"{name}: {flux.DRIVERS[driver]}", "change",
                              exact_sum(mine.loc[those, "difference"])))  # fmt: skip
         rows.append((str(asset), "Net now", "balance", after))
     return pd.DataFrame(rows, columns=["asset", "step", "kind", "amount"])

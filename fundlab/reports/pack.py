@@ -43,6 +43,7 @@ from fundlab.reports.inputs import (
 from fundlab.reports.page_tables import (
     bank_line,
     day,
+    driver,
     explained,
     identifier,
     money,
@@ -415,7 +416,7 @@ def pack_tables(pack: Pack) -> dict[str, Table]:
     return beside | {
         "flux": table(
             "What made the larger changes", frames["flux"][frames["flux"]["transfers"].notna()],
-            [asset, ("Type", type_name, "type"), ("Driver", words, "driver"), *amounts(
+            [asset, ("Type", type_name, "type"), ("Driver", driver, "driver"), *amounts(
                 before="Before", after="Now", difference="Difference", explained="Explained",
             ), ("By transfers", several_ids, "transfers")], every,
         ),

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pandas as pd
 
 from fundlab.analysis.closing import CAUSES
+from fundlab.analysis.flux import DRIVERS
 from fundlab.base.values import length_text, money_text
 from fundlab.charts import humanise
 from fundlab.display import Cell, Style, Table, price_text, value_text
@@ -110,6 +111,10 @@ def words(value: object) -> Cell:
 
 def cause(value: object) -> Cell:
     return Cell(CAUSES[str(value)])
+
+
+def driver(value: object) -> Cell:
+    return Cell(DRIVERS[str(value)])
 
 
 def type_name(value: object) -> Cell:

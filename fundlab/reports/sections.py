@@ -31,6 +31,7 @@ from fundlab.reports.page_tables import (
     bank_line,
     cause,
     day,
+    driver,
     event_object,
     explained,
     finding,
@@ -341,7 +342,7 @@ SECTIONS: Final = (
         "Flux", "against the period before; transfers between own profiles left out",
         caption="What made the larger changes, at least a twentieth of what moved of an asset",
         columns=lambda c: [
-            c.asset, c.type, ("Driver", words, "driver"), ("#Before", money, "before"),
+            c.asset, c.type, ("Driver", driver, "driver"), ("#Before", money, "before"),
             ("#Now", money, "after"), c.difference, ("#Explained", money, "explained"),
             ("By transfers", several_ids, "transfers"),
         ],

@@ -92,6 +92,15 @@ def test_an_older_price_is_taken_where_max_age_allows_it(
     assert (f"{total:,.2f}", f"{free:,.2f}") == (told, line.split(" priced: ")[1].split()[0])
 
 
+def test_what_changed_is_said_in_words() -> None:
+    found = fl.report(fl.sample(), "2026-10")
+    view = next(one for one in SECTIONS if one.name == "flux").table(found)
+    place = [name for name, _ in view.columns].index("Driver")
+    assert {row[place].text for row in view.rows} == {"how many", "which types", "how large"}
+    assert {*found.flux["driver"]} == {"count", "mix", "average"}  # the codes of fl.flux.explain
+    assert "In: how many" in page.render_html(found)  # of the chart beside it
+
+
 def lacks(section: Section, report: Report) -> Iterator[str]:
     """What is missing of a section, in words."""
     frame = report.frames[section.name]
