@@ -194,6 +194,21 @@ def test_a_command_and_a_batch_say_it_at_once(machine: Machine, fundlab: Command
     assert "fee 25.00 USD, the card showed 2,500.00" in result["detail"]
 
 
+def test_a_fee_that_rose_since_the_plan_is_named_with_separators(machine: Machine) -> None:
+    with machine.client() as client:
+        plan = fl.plan_withdrawal(
+            client, profile_id=PROFILE, fiat_account_id=ACCOUNT, amount="7.00", ref_id="next",
+            say=machine.said.append,
+        )  # fmt: skip
+        machine.ledger.add(
+            ref_id="theirs", fiat_account_id=ACCOUNT, amount="3.00", fee="2500", status="COMPLETED",
+            created_at=ago(hours=0),
+        )  # fmt: skip
+        refusal = r"has changed since the plan, from 25\.00 to 2,500\.00 USD; nothing was sent"
+        with pytest.raises(fl.errors.ActionRefused, match=refusal):
+            plan.submit(confirm=plan.code)
+
+
 def changed(rows: pd.DataFrame, ref_id: str, **members: Any) -> pd.DataFrame:
     changed = rows.copy()
     for name, value in members.items():
