@@ -19,13 +19,12 @@ import pyarrow as pa
 
 from fundlab.analysis.counting import SHOWN_ROWS, choice, completed, moment_of, transfer_columns
 from fundlab.analysis.engines import TEXT, TEXT_TYPE, TIME_TYPE, Workbench, columns, to_pandas
-from fundlab.analysis.periods import Moment, period_bounds
-from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import AnalysisError, number_of, shorten
 from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
+from fundlab.base.periods import Moment, period_bounds
 from fundlab.base.values import exact_sum, in_units, money_text, of_units
 from fundlab.display import Card, Row, Shown
-from fundlab.evidence.observations import exact_table
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook
 from fundlab.tables.transfers import Basis, moved_asset
 

@@ -32,19 +32,11 @@ from fundlab.analysis.engines import (
     columns,
     is_store,
 )
-from fundlab.analysis.periods import (
-    DAY,
-    Moment,
-    day_number,
-    days_between,
-    local_ns,
-    moment_or_close,
-    period_bounds,
-    whole,
-)
+from fundlab.analysis.periods import days_between, local_ns, whole
 from fundlab.analysis.streaming import stream_running, write_stream
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
+from fundlab.base.periods import DAY, Moment, day_number, moment_or_close, period_bounds
 from fundlab.store.snapshot import steadily
 from fundlab.tables.transfers import ZERO, Basis, View, has_right_total
 

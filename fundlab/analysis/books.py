@@ -39,9 +39,10 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
-from fundlab.analysis.periods import DAY, Moment, days_between, local_ns, period_bounds, whole
+from fundlab.analysis.periods import days_between, local_ns, whole
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, UnmappedWarning, number_of
+from fundlab.base.periods import DAY, Moment, period_bounds
 from fundlab.models import INTERNAL_TYPES
 from fundlab.settings.labels import names_given
 from fundlab.tables.expand import member

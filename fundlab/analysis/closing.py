@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from fundlab.analysis.counting import KEYS, completed, moment_of, opening_balances
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench, columns
-from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import number_of
+from fundlab.base.periods import Moment, period_bounds
 from fundlab.decimals import DecimalDtype
 from fundlab.evidence.closes import Close, booked_since, closes_of
 from fundlab.evidence.vanished_rows import accepted_gone

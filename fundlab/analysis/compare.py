@@ -29,8 +29,7 @@ from fundlab.analysis.engines import (
     columns,
     is_store,
 )
-from fundlab.base.arrow import AMOUNT_TYPE
-from fundlab.evidence.observations import exact_table
+from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.tables.transfers import ZERO, Rows
 
 REPORTED: Final = Wanted(

@@ -27,8 +27,8 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
+from fundlab.base.arrow import exact_table
 from fundlab.base.errors import AnalysisError, shorten
-from fundlab.evidence.observations import exact_table
 
 __all__ = ["backlog", "identity_statuses", "timeline"]
 __dir__ = __all__.copy  # what completion offers

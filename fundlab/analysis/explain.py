@@ -47,9 +47,8 @@ from fundlab.analysis.engines import (
     column_names,
     columns,
 )
-from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.values import in_units, of_units
-from fundlab.evidence.observations import exact_table
 from fundlab.models import Direction
 from fundlab.tables.transfers import (
     ZERO,

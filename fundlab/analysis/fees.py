@@ -34,10 +34,9 @@ from fundlab.analysis.engines import (
     to_pandas,
 )
 from fundlab.analysis.periods import with_period
-from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import AnalysisError, MixedAssetsWarning, ServiceError
 from fundlab.base.exact import EXACT, MAX_INTEGER_DIGITS
-from fundlab.evidence.observations import exact_table
 from fundlab.models import TransferType
 from fundlab.tables.transfers import MOMENTS, Basis, Rows, moved_asset
 

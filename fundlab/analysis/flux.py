@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from fundlab.analysis.counting import completed, moment_of, transfer_columns
 from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench
-from fundlab.analysis.periods import period_before, period_bounds
-from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import AnalysisError, shorten
+from fundlab.base.periods import period_before, period_bounds
 from fundlab.base.values import in_units, of_units
-from fundlab.evidence.observations import exact_table
 from fundlab.tables.transfers import ZERO, Basis, Rows, change, moved_asset
 
 __all__ = ["explain"]

@@ -1,4 +1,4 @@
-"""Days and periods of nanosecond times, in any time zone, by integer arithmetic and one join.
+"""The days and periods of rows, in any time zone, by integer arithmetic and one join.
 
 The engine never sees a time zone: the few changes of offset within the data are found here and
 handed over as numbers, the calendar as a small table.
@@ -6,11 +6,10 @@ handed over as numbers, the calendar as a small table.
 
 from __future__ import annotations
 
-import re
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import narwhals as nw
 import numpy as np
@@ -19,25 +18,17 @@ import pyarrow as pa
 
 from fundlab.analysis.engines import Workbench
 from fundlab.base.errors import AnalysisError, shorten
-from fundlab.base.values import moment_ns
+from fundlab.base.periods import DAY, zone_of
 from fundlab.tables.transfers import Rows
 
-Moment = str | datetime
-DAY: Final = 86_400_000_000_000
 _SECOND: Final = 1_000_000_000
-_ISO_DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ]00:00(?::00(?:\.0+)?)?Z?)?", re.ASCII)
 _STEP: Final = "period:step"
 """A column on the way to a period, named as no column of a caller's is."""
-_PERIOD: Final = re.compile(
-    r"(?P<year>\d{4})(?:-?Q(?P<quarter>[1-4])|-W(?P<week>\d\d)"
-    r"|-(?P<month>\d\d)(?:-(?P<day>\d\d))?)?",
-    re.ASCII,
-)
 
 
 def local_ns(tz: str, first: int, last: int) -> nw.Expr:
     """``at`` as wall-clock nanoseconds of ``tz``, for times from ``first`` to ``last``."""
-    zone = _zone(tz)
+    zone = zone_of(tz)
     before = _offset_from_utc(zone, first)
     shift: nw.Expr = nw.lit(before)
     # In steps of a week: no zone changes its offset there and back within one.
@@ -55,15 +46,6 @@ def local_ns(tz: str, first: int, last: int) -> nw.Expr:
             before = _offset_from_utc(zone, low)
             shift = nw.when(nw.col("at") >= low).then(nw.lit(before)).otherwise(shift)
     return nw.col("at") + shift
-
-
-def _zone(tz: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(tz)
-    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
-        raise AnalysisError(
-            f"tz={tz!r} is not a valid time zone; give a name such as 'Europe/Paris'"
-        ) from error
 
 
 def _offset_from_utc(zone: ZoneInfo, moment: int) -> int:
@@ -129,7 +111,7 @@ def with_period(
         numbers = pd.Series(range(first, last + 1), dtype="int64")
         period = pd.DatetimeIndex(pd.to_datetime(numbers * length, utc=True))
     else:
-        zone = _zone(tz)
+        zone = zone_of(tz)
         first, last = (
             (moment + _offset_from_utc(zone, moment)) // DAY for moment in (earliest, latest)
         )
@@ -152,113 +134,7 @@ def with_period(
     return rows.join(bench.constant(calendar), on=_STEP, how="inner").drop(_STEP)
 
 
-def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple[int, int]:
-    """First nanosecond of ``period``, and the first after it, in the zone ``tz``.
-
-    ``period`` is a year ``2026``, quarter ``2026-Q1``, month ``2026-03``, ISO week ``2026-W10`` or
-    day ``2026-03-08``, or a pair of moments (the second is left out). Raises ``AnalysisError``.
-    """
-    if isinstance(period, tuple):
-        if len(period) != 2:
-            raise AnalysisError(f"period={shorten(period)}: give two moments, or text")
-        first, end = moment_ns(period[0], "period"), moment_ns(period[1], "period")
-    else:
-        days = _calendar_days(period)
-        _zone(tz)
-        try:
-            # Where clocks skip midnight, the first moment that there is.
-            first, end = (
-                int(
-                    pd.Timestamp(day)
-                    .tz_localize(tz, nonexistent="shift_forward", ambiguous=True)
-                    .as_unit("ns")
-                    .value
-                )
-                for day in days
-            )
-        except pd.errors.OutOfBoundsDatetime as error:
-            raise _beyond("period", period) from error
-    if first >= end:
-        raise AnalysisError(f"period={shorten(period)} ends before it begins")
-    return first, end
-
-
-def moment_or_close(value: Moment | date, parameter: str, tz: str) -> int:
-    """Nanoseconds since 1970 of a moment; of a calendar day its last one, in the zone ``tz``."""
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = value.isoformat()
-    if isinstance(value, str) and _PERIOD.fullmatch(value) and value.count("-") == 2:
-        day_number(parameter, value)  # refused under the name that the caller gave it
-        return period_bounds(value, tz)[1] - 1
-    return moment_ns(value, parameter)
-
-
-def period_before(period: str, tz: str = "UTC") -> str:
-    """The month before a month, the week before a week: what ends where ``period`` begins."""
-    first, _ = period_bounds(period, tz)
-    day = pd.Timestamp(first - 1, unit="ns", tz="UTC").tz_convert(tz)
-    year, week, _ = day.isocalendar()
-    if "W" in period:
-        return f"{year}-W{week:02d}"
-    if "Q" in period:
-        return f"{day.year}-Q{day.quarter}"
-    return f"{day:%Y-%m-%d}"[: len(period)]
-
-
-def _calendar_days(period: str) -> tuple[date, date]:
-    """The first day of ``period``, and the first after it."""
-    match = _PERIOD.fullmatch(period) if isinstance(period, str) else None
-    if match is None:
-        raise AnalysisError(
-            f"period={shorten(period)} is not a valid period; give '2026', '2026-Q1', '2026-03', "
-            "'2026-W10', '2026-03-08' or a pair of moments"
-        )
-    number = {name: int(text) for name, text in match.groupdict().items() if text}
-    year, month, count = number["year"], number.get("month", 1), 1 if "month" in number else 12
-    if "quarter" in number:
-        month, count = 3 * number["quarter"] - 2, 3
-    try:
-        if "week" in number:
-            first = date.fromisocalendar(year, number["week"], 1)
-            return first, first + timedelta(days=7)
-        if "day" in number:
-            first = date(year, month, number["day"])
-            return first, first + timedelta(days=1)
-        after = year * 12 + month - 1 + count
-        return date(year, month, 1), date(after // 12, after % 12 + 1, 1)
-    except OverflowError as error:  # the last day there is has no day after it
-        raise _beyond("period", period) from error
-    except ValueError as error:
-        raise AnalysisError(f"period={period!r}: {error}") from error
-
-
 def days_between(first: int, last: int) -> pa.Table:
     """Every day from ``first`` to ``last`` (days since 1970): ``day`` and ``date``."""
     days = pa.array(range(first, last + 1), pa.int64())
     return pa.table({"day": days, "date": days.cast(pa.int32()).cast(pa.date32())})
-
-
-def day_number(parameter: str, value: str | date | datetime) -> int:
-    """Days since 1970 of a calendar day given as ISO text, date or datetime (its own date)."""
-    if isinstance(value, date) and pd.isna(value):
-        raise AnalysisError(f"{parameter} is missing (NaT); give a day")
-    text = f"{value:%Y-%m-%d}" if isinstance(value, date) else value
-    match = _ISO_DAY.fullmatch(text) if isinstance(text, str) else None
-    try:
-        day = None if match is None else date(*map(int, match.groups()))
-    except ValueError:
-        day = None
-    if day is None:
-        raise AnalysisError(
-            f"{parameter}={shorten(value)} is not a day; give a date or text like '2026-10-31'"
-        )
-    if not 1678 <= day.year <= 2261:
-        raise _beyond(parameter, value)
-    return (day - date(1970, 1, 1)).days
-
-
-def _beyond(parameter: str, value: object) -> AnalysisError:
-    return AnalysisError(
-        f"{parameter}={shorten(value)} is not within the years 1678 to 2261, which nanoseconds "
-        "can count"
-    )

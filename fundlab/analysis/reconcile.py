@@ -14,8 +14,8 @@ from fundlab.analysis.compare import compare
 from fundlab.analysis.counting import choice
 from fundlab.analysis.explain import explain
 from fundlab.analysis.explore import explore
-from fundlab.analysis.periods import period_bounds
 from fundlab.base.paths import opened
+from fundlab.base.periods import period_bounds
 from fundlab.evidence.verdict import Judgement, judge_accounts
 from fundlab.tables.transfers import MOMENTS, Basis, placed_at
 

@@ -32,7 +32,7 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
-from fundlab.analysis.periods import DAY, with_period
+from fundlab.analysis.periods import with_period
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import (
     AnalysisError,
@@ -42,6 +42,7 @@ from fundlab.base.errors import (
     number_of,
     shorten,
 )
+from fundlab.base.periods import DAY
 from fundlab.base.values import length_text, moment_ns, overflow
 from fundlab.evidence.table_store import TableStore
 from fundlab.tables.transfers import moved_asset

@@ -31,12 +31,12 @@ import pyarrow as pa
 
 from fundlab.analysis.counting import choice, completed, refuse_repeated
 from fundlab.analysis.engines import MONEY, TEXT, TIME, Wanted, Workbench
-from fundlab.analysis.periods import DAY
 from fundlab.bank.decisions import decisions_of
 from fundlab.bank.model import FIAT, Rule, check_window, given_amount, words
 from fundlab.bank.search import EARLY, Group, Item, Search, place_of
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, OtherSideWarning, number_of
+from fundlab.base.periods import DAY
 from fundlab.base.values import in_units, of_units, plain_text
 from fundlab.tables.frames import to_frame
 

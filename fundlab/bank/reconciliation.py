@@ -20,7 +20,6 @@ import pandas as pd
 import pyarrow as pa
 
 from fundlab.analysis.engines import TEXT, TIME, Wanted, Workbench, is_store
-from fundlab.analysis.periods import DAY, period_bounds
 from fundlab.bank.decisions import decisions_of
 from fundlab.bank.matching import Matching, Side, match
 from fundlab.bank.model import FIAT, check_window, exact_amount, given_amount
@@ -30,6 +29,7 @@ from fundlab.bank.statements import Statements, read
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, number_of
 from fundlab.base.exact import EXACT
+from fundlab.base.periods import DAY, period_bounds
 from fundlab.base.values import exact_sum, money_text
 from fundlab.display import Card, Cell, Shown, Style, Table
 from fundlab.models import COMPLETED

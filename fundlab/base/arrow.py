@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from fundlab.base.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
+from fundlab.base.values import overflow
 
 AMOUNT_TYPE: Final = pa.decimal128(MAX_INTEGER_DIGITS + MAX_FRACTION_DIGITS, MAX_FRACTION_DIGITS)
 
@@ -35,6 +36,16 @@ def frugal_memory() -> Iterator[None]:
         yield
     finally:
         pa.set_memory_pool(usual)
+
+
+def exact_table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """``rows`` as a table of ``schema``. Raises ``OverflowError`` for a sum it cannot hold."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    try:
+        arrays = [pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)]
+    except pa.ArrowInvalid as error:
+        raise overflow("a balance that the transfers make") from error
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:

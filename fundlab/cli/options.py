@@ -156,7 +156,7 @@ def last_month() -> str:
 
 
 def checked_period(period: str, hint: str, tz: str = "UTC") -> None:
-    from fundlab.analysis.periods import period_bounds
+    from fundlab.base.periods import period_bounds
 
     try:
         period_bounds(period, tz)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.values import Instant
-from fundlab.evidence.observations import exact_table
 from fundlab.store.parts import FROM, TO
 from fundlab.store.records import Record
 from fundlab.store.settlement_times import (

@@ -29,12 +29,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import printable
 from fundlab.base.exact import EXACT
 from fundlab.base.pandas_hook import without_pandas
 from fundlab.base.progress import progress_bar
-from fundlab.base.values import Instant, overflow, plain_text
+from fundlab.base.values import Instant, plain_text
 from fundlab.store.parts import FROM, ROW_GROUP_ROWS, TO
 from fundlab.store.snapshot import Snapshot, read_versions
 from fundlab.tables.schema import INSTANT_TYPE
@@ -321,16 +321,6 @@ def asserted_balances(accounts: Accounts, *, opened: bool = False) -> pa.Table:
                           accounts.begins is None))  # fmt: skip
     found.sort(key=lambda entry: (entry[2], *entry[:2]))
     return exact_table(ASSERTED, found)
-
-
-def exact_table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """``rows`` as a table of ``schema``. Raises ``OverflowError`` for a sum it cannot hold."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    try:
-        arrays = [pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)]
-    except pa.ArrowInvalid as error:
-        raise overflow("a balance that the transfers make") from error
-    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 # ---------------------------------------------------------------------- what the transfers moved

@@ -13,9 +13,10 @@ from typing import Final
 
 import pyarrow as pa
 
+from fundlab.base.arrow import exact_table
 from fundlab.base.errors import number_of, printable
 from fundlab.base.values import Instant
-from fundlab.evidence.observations import Accounts, exact_table
+from fundlab.evidence.observations import Accounts
 from fundlab.evidence.vanished_rows import Gone, gone_rows, table_lines
 from fundlab.store.records import Record
 from fundlab.store.snapshot import Snapshot, read_current

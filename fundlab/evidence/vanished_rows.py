@@ -21,11 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import groups
+from fundlab.base.arrow import exact_table, groups
 from fundlab.base.errors import StoreDamaged, listed, number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import Instant, plain_text
-from fundlab.evidence.observations import exact_table
 from fundlab.store.changes import hash_texts
 from fundlab.store.parts import PartReader
 from fundlab.store.records import RECORDS, RESTORE, Record

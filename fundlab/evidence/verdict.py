@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
-from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import listed, number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import minute_text, money_text
-from fundlab.evidence.observations import Account, Accounts, asserted_balances, exact_table
+from fundlab.evidence.observations import Account, Accounts, asserted_balances
 from fundlab.tables.frames import to_frame
 from fundlab.tables.schema import INSTANT_TYPE
 

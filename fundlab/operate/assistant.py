@@ -27,8 +27,8 @@ from fundlab.analysis import fees as fee_analysis
 from fundlab.analysis import flows as flow_analysis
 from fundlab.analysis import reconcile
 from fundlab.analysis.counting import choice
-from fundlab.analysis.periods import period_bounds
 from fundlab.base.errors import FundlabError, InvalidRequest, install_command, number_of, printable
+from fundlab.base.periods import period_bounds
 from fundlab.base.values import Instant, plain_text
 from fundlab.evidence.verdict import Judgement
 from fundlab.models import OPERATIONS, Request, enumerations

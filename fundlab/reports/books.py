@@ -25,8 +25,8 @@ from fundlab.analysis.books import (
 from fundlab.analysis.counting import KEYS, moment_of
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import TIME, Workbench
-from fundlab.analysis.periods import period_bounds
 from fundlab.base.exact import EXACT
+from fundlab.base.periods import period_bounds
 from fundlab.evidence.closes import Close, closes_of
 from fundlab.evidence.table_store import TableStore
 from fundlab.evidence.verdict import judge_accounts

@@ -11,9 +11,9 @@ import pandas as pd
 from fundlab.analysis import balances as analysis
 from fundlab.analysis.closing import Restatement
 from fundlab.analysis.compare import compare, known_of
-from fundlab.analysis.periods import Moment, period_before, period_bounds
 from fundlab.analysis.value import MAX_AGE
 from fundlab.base.errors import AnalysisError
+from fundlab.base.periods import Moment, period_before, period_bounds
 from fundlab.base.progress import progress_bar
 from fundlab.base.values import moment_ns
 from fundlab.charts import MAX_SERIES

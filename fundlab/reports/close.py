@@ -9,8 +9,8 @@ import pandas as pd
 from fundlab.analysis import balances
 from fundlab.analysis.closing import Restatement, closes_in_force, restatements
 from fundlab.analysis.counting import choice
-from fundlab.analysis.periods import period_bounds
 from fundlab.base.errors import CloseRefused, InvalidRequest, number_of
+from fundlab.base.periods import period_bounds
 from fundlab.base.values import Instant, plain_text
 from fundlab.evidence.closes import Close
 from fundlab.evidence.table_store import TableStore

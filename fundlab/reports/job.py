@@ -19,11 +19,11 @@ from fundlab.analysis import checks
 from fundlab.analysis.closing import closes_in_force, restatements
 from fundlab.analysis.counting import choice
 from fundlab.analysis.engines import relations_of
-from fundlab.analysis.periods import period_bounds
 from fundlab.analysis.reconcile import judge
 from fundlab.analysis.value import MAX_AGE
 from fundlab.base.errors import InvalidRequest, StoreError, printable
 from fundlab.base.paths import local_path, opened
+from fundlab.base.periods import period_bounds
 from fundlab.base.values import Instant, moment_ns
 from fundlab.evidence.closes import Close
 from fundlab.evidence.table_store import TableStore

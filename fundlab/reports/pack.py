@@ -17,9 +17,9 @@ import pandas as pd
 
 from fundlab.analysis import audit, balances, flows
 from fundlab.analysis.closing import BRIDGE, CAUSES
-from fundlab.analysis.periods import period_before, period_bounds
 from fundlab.analysis.reconcile import judge
 from fundlab.bank.reconciliation import Reconciliation
+from fundlab.base.periods import period_before, period_bounds
 from fundlab.base.values import exact_sum, money_text
 from fundlab.charts import humanise
 from fundlab.decimals import DecimalDtype

@@ -28,8 +28,8 @@ from transfer_examples import (
 )
 
 from fundlab.analysis import balances
-from fundlab.analysis.periods import period_bounds
 from fundlab.base.errors import AnalysisError
+from fundlab.base.periods import period_bounds
 
 D = Decimal
 HOUR = DAY // 24
