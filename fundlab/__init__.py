@@ -12,6 +12,26 @@ two is imported first; everything else is loaded on first use.
 Examples throughout know ``pd`` and ``fl``, a ``sandbox`` with its ``client``, a ``store`` synced
 from it, a ``folder``, and the five ``transfers`` of :mod:`fundlab.analysis`.
 
+What is decided where the name of no file says so::
+
+    how a command ends: exit status, error line      base/terminal
+    names of periods (2026-W40), when they begin     base/periods
+    a call again: when, how long it waits; tokens    client/transport
+    which filter a service did not heed              client/pages
+    what is masked, and how                          settings/secret
+    the user's own names for profiles                settings/labels
+    which transfers count, with which sign           tables/transfers
+    that another run writes to a store               store/lock
+    that another machine has published               store/manifests
+    which version of a row is current                store/snapshot
+    what a sync asks for, and asks again             sync/run
+    what may be said: proved, breaks                 evidence/verdict
+    a payment's code, expiry, being sent once        payments/plan
+    own limits; who must approve                     payments/withdrawals
+    the fees, delays and limits of the sandbox       sandbox/behaviour
+    a table of the report                            reports/sections
+    the first sheet of a workbook                    exports/cover
+
 The rooms, from the top down. Each imports what its line names, all of it further down, and what it
 needs of the last six; no two modules import each other, be it by way of others::
 

@@ -77,6 +77,12 @@ def test_the_docstring_maps_the_folders() -> None:
     assert set(LINES) == kept
 
 
+def test_what_the_docstring_names_is_there() -> None:
+    named = re.findall(r"^    .+ (\w+/\w+)$", DESCRIPTION, re.MULTILINE)
+    assert {name for name in named if name.replace("/", ".") not in MODULES} == set()
+    assert len(named) == DESCRIPTION.partition("::")[2].count("\n    ")
+
+
 def test_the_top_is_seen_at_a_glance() -> None:
     entries = [path.name for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "data")]
     assert len(entries) <= MOST_ENTRIES, sorted(entries)
