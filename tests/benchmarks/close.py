@@ -1,73 +1,102 @@
-"""What closing a month of a large store takes, beside its report.
+"""What judging, verifying and closing a large store take, and whether more rows take more.
 
-Run ``python tests/benchmarks/close.py [ROWS] [STORE]``. It makes a store of ROWS (1,000,000)
-transfers of 200 profiles without any observed balance, or takes a copy of the STORE given. In one
-process, in turns: the month's report with all its files, then its close with its pack. Printed are
-seconds of the processor of each, their medians, and the peak of the process's memory. Exits with 1
-if a close with its pack takes more than 13 s, or the process more than 500 MB.
+Run ``python tests/benchmarks/close.py [--rows N] [--parts N] [--times N]``. It makes a store of N
+(1,000,000) transfers of 200 profiles in as many parts (700), and judges it, verifies it, and closes
+a month of it with its pack; each in processes of its own, three in turns. Printed are the medians
+of what the processor took of a whole process, and its memory at most. With ``--times`` another
+store has so many times the rows, in as many parts, and must take no more than that times the
+seconds. Exits with 1 if a bar is missed.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import resource
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from analysis_store import LARGE, make_store
 
-from fundlab import Store
+from fundlab import Store, reconcile
 from fundlab import reports as reporting
 from fundlab.base.values import moment_ns
 
-ROWS, ROUNDS = 1_000_000, 3
-SECONDS, MEGABYTES = 13.0, 500.0
+ROWS, PARTS, ROUNDS = 1_000_000, 700, 3
+SECONDS = {"judge": 3.5, "verify": 9.0, "close": 13.0}
+MEGABYTES = 500.0
 PERIOD, AFTER = "2026-10", "2027-01-02T00:00:00Z"
 
 
-def main(rows: int, path: str | None) -> bool:
-    reports, closes, packs = [], [], []
+def main(rows: int, parts: int, times: int | None) -> bool:
+    met = True
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        if path:
-            shutil.copytree(path, place / "store")
-        else:
-            make_store(place / "store", rows, published_at=moment_ns(AFTER, "AFTER"))
-        store = Store(place / "store")
-        for number in range(ROUNDS if rows >= LARGE else 1):
-            begin = time.process_time()
-            report = reporting.read_report(store, PERIOD, as_of=AFTER)
-            reporting.write_report(report, place / "report")
-            reported = time.process_time()
-            closed = store.close(PERIOD, with_breaks="no balance was observed", by="Ana")
-            sealed = time.process_time()
-            files = reporting.write_pack(store, closed, place / f"pack-{number}")
-            written = time.process_time()
-            store.reopen(PERIOD, by="Ana", reason="once more")
-            reports.append(reported - begin)
-            closes.append(sealed - reported)
-            packs.append(written - sealed)
-            size = sum(file.stat().st_size for file in files) / 1e6
-            print(
-                f"report {reports[-1]:6.1f} s   close {closes[-1]:6.1f} s   "
-                f"pack {packs[-1]:6.1f} s, {size:.1f} MB"
-            )
-    both = statistics.median(close + pack for close, pack in zip(closes, packs, strict=True))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    print(f"{rows:,} transfers: a report takes {statistics.median(reports):.1f} s")
-    print(f"close and pack {both:5.1f} s   bar {SECONDS:g}: {verdict(both <= SECONDS)}")
-    print(f"peak           {peak:5.0f} MB  bar {MEGABYTES:g}: {verdict(peak <= MEGABYTES)}")
-    return both <= SECONDS and peak <= MEGABYTES
+        took = {}
+        for size in (rows, rows * times) if times else (rows,):
+            store = Path(folder) / f"{size}"
+            make_store(store, size, published_at=moment_ns(AFTER, "AFTER"), parts=parts)
+            rounds = [
+                {work: measured(work, store, Path(folder)) for work in SECONDS}
+                for _ in range(ROUNDS if size >= LARGE else 1)
+            ]
+            for work, most in SECONDS.items():
+                seconds, peak = (
+                    statistics.median(one[work][name] for one in rounds) for name in ("s", "MB")
+                )
+                took[size, work] = seconds
+                print(f"{size:,} rows in {parts:,} parts: {work:7}{seconds:6.2f} s  {peak:5.0f} MB")
+                if size == rows:
+                    met &= bar(f"  {work}, seconds", seconds, most)
+                    met &= bar(f"  {work}, MB", peak, MEGABYTES)
+                else:
+                    ratio = seconds / took[rows, work]
+                    met &= bar(f"  {work}, times that of {rows:,}", ratio, size / rows)
+    return met
 
 
-def verdict(met: bool) -> str:
-    return "met" if met else "MISSED"
+def bar(name: str, found: float, most: float) -> bool:
+    print(f"{name:40}{found:8.2f}  bar {most:g}: {'MET' if found <= most else 'MISSED'}")
+    return found <= most
+
+
+def measured(work: str, store: Path, folder: Path) -> dict[str, float]:
+    """What a process of its own took, on a fresh copy of the store."""
+    copy = Path(shutil.copytree(store, folder / "copy"))
+    try:
+        done = subprocess.run(
+            [sys.executable, __file__, "--do", work, copy], capture_output=True, text=True,
+            check=True,
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(copy)
+    return dict(json.loads(done.stdout))
+
+
+def do(work: str, path: Path) -> None:
+    store = Store(path)
+    if work == "judge":
+        assert reconcile.judge(store).breaks == 0
+    elif work == "verify":
+        assert not store.verify().problems
+    else:
+        closed = store.close(PERIOD, with_breaks="no balance was observed", by="Ana")
+        reporting.write_pack(store, closed, path.parent / "copy" / "pack")
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(json.dumps({"s": used.ru_utime + used.ru_stime, "MB": used.ru_maxrss * 1024 / 1e6}))
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    met = main(int(given[0]) if given else ROWS, given[1] if len(given) > 1 else None)
-    sys.exit(0 if met else 1)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--parts", type=int, default=PARTS)
+    parser.add_argument("--times", type=int)
+    parser.add_argument("--do", nargs=2, metavar=("WORK", "STORE"), help="in a process of its own")
+    given = parser.parse_args()
+    if given.do:
+        do(given.do[0], Path(given.do[1]))
+        sys.exit(0)
+    sys.exit(0 if main(given.rows, given.parts, given.times) else 1)

@@ -14,7 +14,7 @@ SMALL = {
     "bank": ["300"],
     "calls": [],
     "client": ["200"],
-    "close": ["2000"],
+    "close": ["--rows", "2000", "--parts", "5", "--times", "2"],
     "daily": ["--days", "12", "--transfers", "5", "--rounds", "1"],
     "decimals": ["2000"],
     "load": ["--rows", "3000", "--repeats", "1"],
