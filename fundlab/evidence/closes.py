@@ -4,7 +4,7 @@ transfers that a close was made of have become since."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -60,11 +60,13 @@ class Close:
 
     ``content`` is the record: ``lines`` of the roll-forward, ``open_items``, ``figures``, what was
     ``accepted`` and what it ``restates``, amounts as text. ``state`` is ``closed`` (in force),
-    ``restated`` (by a later one) or ``reopened``.
+    ``restated`` (by a later one) or ``reopened``. ``seen`` is what it was made of, where it was
+    made just now: its pack need not read that again.
     """
 
     record: Record
     state: State
+    seen: Any = field(default=None, compare=False)
 
     @property
     def content(self) -> Mapping[str, Any]:
@@ -154,14 +156,16 @@ def closes_of(records: Sequence[Record]) -> list[Close]:
     return [Close(record, states[record.number]) for record in records if record.kind == "close"]
 
 
-def seal(store: StoreFiles, content: Mapping[str, Any], check_held: Callable[[], None]) -> Close:
+def seal(
+    store: StoreFiles, content: Mapping[str, Any], check_held: Callable[[], None], seen: Any = None
+) -> Close:
     """Record a close, which is a pin of what is known now, too. The caller holds the lock, and
     made ``content`` of what is known now."""
     manifest = store.manifest()
     limits = {name: store.snapshot(name, manifest=manifest).limit for name in TABLES}
     pin = f"close-{content['period']}-{content['basis']}-{manifest.number + 1}"
     whole = {**content, "pin": pin, "publications": limits}
-    return Close(store.record("close", whole, check_held), "closed")
+    return Close(store.record("close", whole, check_held), "closed", seen)
 
 
 def closes_table(closes: Sequence[Close]) -> pd.DataFrame:

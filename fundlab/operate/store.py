@@ -271,13 +271,16 @@ class Store(TableStore):
         [['2026-10', 'settled', 'Ana', 'closed']]
         """
         from fundlab.reports import freeze
+        from fundlab.reports.inputs import Held, Seen
 
         with self.lock() as check_held:
+            found, rows = self.verify(), Held(self, basis)
             content = freeze(
-                self, self.verify(), period, basis=basis, by=by, note=note,
-                with_breaks=with_breaks, restate=restate, tz=tz,
+                self, found, period, basis=basis, by=by, note=note,
+                with_breaks=with_breaks, restate=restate, tz=tz, rows=rows,
             )  # fmt: skip
-            return seal(self, content, check_held)
+            seen = None if found.judgement is None else Seen(found.judgement, rows)
+            return seal(self, content, check_held, seen)
 
     def card(self) -> Card:
         """The store at a glance: its service, last sync, pins and closes, and of each table how

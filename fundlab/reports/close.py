@@ -18,11 +18,10 @@ from fundlab.evidence.verdict import Judgement
 from fundlab.evidence.verify import DAMAGE, Verification
 from fundlab.reports import figures
 from fundlab.reports.facts import versions
-from fundlab.reports.inputs import PLACED, Span, frame_of, moment, placed
+from fundlab.reports.inputs import PLACED, Held, Span, frame_of, moment, placed
 from fundlab.reports.job import last_publication
 from fundlab.settings.labels import names_given
 from fundlab.store.records import check_texts
-from fundlab.store.scan import queries
 from fundlab.tables.transfers import MOMENTS, Basis
 
 _SHOWN: Final = 20
@@ -43,14 +42,15 @@ def freeze(
     with_breaks: str | None = None,
     restate: str | None = None,
     tz: str = "UTC",
+    rows: Held | None = None,
 ) -> dict[str, Any]:
     """The content of the record that closes ``period``; the caller holds the store's lock.
 
-    ``found`` is what verifying the store found. Raises ``CloseRefused`` with what stands in the
-    way: a period that is not over, a damaged file, an earlier closed period that has moved; and,
-    unless ``with_breaks`` is the reason to accept them, every break and row that breaks a rule,
-    and that nothing was compared. Raises ``InvalidRequest`` for a period that is closed already,
-    unless ``restate`` is the reason to close it anew, as it is known now.
+    ``found`` is what verifying the store found, ``rows`` are its transfers. Raises ``CloseRefused``
+    with what stands in the way: a period that is not over, a damaged file, an earlier closed period
+    that has moved; and, unless ``with_breaks`` is the reason to accept them, every break and row
+    that breaks a rule, and that nothing was compared. Raises ``InvalidRequest`` for a period that
+    is closed already, unless ``restate`` is the reason to close it anew, as it is known now.
     """
     choice("basis", basis, tuple(MOMENTS))
     if not isinstance(period, str):
@@ -85,7 +85,7 @@ def freeze(
     restates = None
     if old is not None:
         restates = {"hash": old.close.hash, "reason": restate, "bridge": _texts(old.bridge)}
-    found_ = figures_of(store, found.judgement, period, tz, basis)
+    found_ = figures_of(rows or Held(store, basis), found.judgement, period, tz, basis)
     items = (item["profile_id"] for item in found_["open_items"])
     profiles = {str(one).lower() for one in [*items, *(line[0] for line in found_["lines"])]}
     return {
@@ -105,24 +105,24 @@ def freeze(
     }
 
 
-@queries
 def figures_of(
-    store: TableStore, judgement: Judgement | None, period: str, tz: str, basis: Basis, **at: Any
+    rows: Held, judgement: Judgement | None, period: str, tz: str, basis: Basis
 ) -> dict[str, Any]:
-    """What a close freezes of ``period``, amounts as text; ``at`` may name a ``pin``."""
-    transfers = store.scan("transfers", settled=basis == "settled", **at)
+    """What a close freezes of ``period``, amounts as text."""
     opening = None if judgement is None else judgement.opening
     first, end = period_bounds(period, tz)
     span = Span(first, end)
-    made = Span(None, end).of(transfers)
-    pending = made.filter("status = 'PENDING'")
-    if basis == "settled":
-        pending = figures.open_then(made, span)
-    items = figures.open_items(pending, moment(end - 1))[list(OPEN_ITEM)].astype("object")
-    states = dict(span.of(placed(transfers, basis), PLACED)
-                  .aggregate("status, count(*)").fetchall())  # fmt: skip
+    with rows.asked() as transfers:
+        made = Span(None, end).of(transfers)
+        pending = made.filter("status = 'PENDING'")
+        if basis == "settled":
+            pending = figures.open_then(made, span)
+        items = figures.open_items(pending, moment(end - 1))[list(OPEN_ITEM)].astype("object")
+        states = dict(span.of(placed(transfers, basis), PLACED)
+                      .aggregate("status, count(*)").fetchall())  # fmt: skip
+        lines = frame_of(balances.roll_forward(transfers, period, opening, tz, basis))
     return {
-        "lines": _texts(frame_of(balances.roll_forward(transfers, period, opening, tz, basis))),
+        "lines": _texts(lines),
         "opening": [] if opening is None else _texts(opening[["profile_id", "asset", "balance"]]),
         "open_items": [
             {name: _plain(value) for name, value in zip(OPEN_ITEM, row, strict=True)}

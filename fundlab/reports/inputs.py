@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import duckdb
 import narwhals as nw
@@ -12,14 +14,20 @@ import pandas as pd
 import pyarrow as pa
 from duckdb import CaseExpression, ColumnExpression, ConstantExpression
 
-from fundlab.analysis.engines import engine_errors, to_pandas
+from fundlab.analysis.engines import engine_errors, relations_of, to_pandas
 from fundlab.base.arrow import with_durations
 from fundlab.base.errors import AnalysisError
 from fundlab.models import COMPLETED, INTERNAL_TYPES
 from fundlab.store.duck import own_connection
+from fundlab.store.scan import hold_in_duckdb
+from fundlab.store.snapshot import steadily
 from fundlab.tables import find_table, to_arrow
 from fundlab.tables.schema import INSTANT_TYPE
 from fundlab.tables.transfers import SETTLED_AT, Basis, placed_at
+
+if TYPE_CHECKING:
+    from fundlab.evidence.table_store import TableStore
+    from fundlab.evidence.verdict import Judgement
 
 Relation = duckdb.DuckDBPyRelation
 
@@ -28,6 +36,11 @@ COMPLETE: Final = f"status IN {COMPLETED}"
 INTERNAL: Final = f"type IN {INTERNAL_TYPES}"
 PLACED: Final = "placed_at"
 ASSET: Final = "coalesce(balance_asset, asset)"
+HELD: Final = (
+    "id", "ref_id", "profile_id", "asset", "balance_asset", "direction", "type", "status", "amount",
+    "fee", "total", "created_at", "updated_at",
+)  # fmt: skip
+"""What a close and its pack are made of."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,38 @@ class Span:
     def of(self, rows: Relation, at: str = "created_at") -> Relation:
         rows = rows.filter(f"epoch_ns({at}) < {self.end}")
         return rows if self.first is None else rows.filter(f"epoch_ns({at}) >= {self.first}")
+
+
+class Held:
+    """The current transfers of a store, read into memory when they are first asked for, once for
+    all questions; ``at`` may name a ``pin``. Each page's checksum is verified."""
+
+    def __init__(self, store: TableStore, basis: Basis, **at: Any) -> None:
+        self._store, self._basis, self._at = store, basis, at
+
+    @contextmanager
+    def asked(self) -> Iterator[Relation]:
+        """The rows, for analyses within; on the created basis they do not say when they settled."""
+        connection, rows = self._rows
+        with relations_of(connection):
+            yield rows if self._basis == "settled" else rows.project(", ".join(HELD))
+
+    @cached_property
+    def _rows(self) -> tuple[duckdb.DuckDBPyConnection, Relation]:
+        def read() -> tuple[duckdb.DuckDBPyConnection, Relation]:
+            manifest, connection = self._store.manifest(), own_connection()
+            transfers = self._store.current("transfers", manifest=manifest, **self._at)
+            events = self._store.snapshot("events", manifest=manifest, **self._at)
+            return connection, hold_in_duckdb(transfers, events, HELD, connection)
+
+        return steadily(read)
+
+
+class Seen(NamedTuple):
+    """What a close was made of."""
+
+    judgement: Judgement
+    rows: Held
 
 
 def relation(frame: object, table: str) -> Relation:

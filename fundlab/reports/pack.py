@@ -34,8 +34,11 @@ from fundlab.reports.inputs import (
     COMPLETE,
     INTERNAL,
     PLACED,
+    Held,
     Relation,
+    Seen,
     Span,
+    count,
     frame_of,
     moment,
     placed,
@@ -127,8 +130,8 @@ def read_pack(
     is the bank's side of the period at the same pin, ``sample`` how an audit sample is drawn
     (``fl.audit.sample``)."""
     content, pin = close.content, close.pin
-    judgement = judge(store, pin=pin)
-    transfers = store.scan("transfers", settled=close.basis == "settled", pin=pin)
+    seen: Seen = close.seen or Seen(judge(store, pin=pin), Held(store, close.basis, pin=pin))
+    judgement = seen.judgement
     lines = close.lines
     places = lines["line"].map(_SIDES)
     sides = pd.DataFrame(
@@ -143,21 +146,22 @@ def read_pack(
     bridge = pd.DataFrame([] if restated is None else restated["bridge"], columns=[*BRIDGE])
     for name in ("then", "now", "difference"):
         bridge[name] = exact_column(map(Decimal, bridge[name]))
-    items = open_items(close, records, frame_of(flows.settlement_time(transfers)))
-    totals = Span(None, close.end).of(transfers).filter(COMPLETE).aggregate(
-        f"{ASSET} AS asset, count(*) AS count, sum(amount) AS amount, sum(fee) AS fee, "
-        "sum(total) AS total", ASSET,
-    )  # fmt: skip
-    sizes = {
-        name: store.read_arrow(name, columns=[table.key[0]], pin=pin).num_rows
-        for name, table in TABLES.items()
-    }
-    data = [(name, close.limit(name), size) for name, size in sizes.items()]
-    rows, tz = placed(transfers, close.basis), close.tz
-    now, then = (
-        Span(*period_bounds(period, tz)).of(rows, PLACED)
-        for period in (close.period, period_before(close.period, tz))
-    )
+    tz = close.tz
+    with seen.rows.asked() as transfers:
+        items = open_items(close, records, frame_of(flows.settlement_time(transfers)))
+        totals = frame_of(Span(None, close.end).of(transfers).filter(COMPLETE).aggregate(
+            f"{ASSET} AS asset, count(*) AS count, sum(amount) AS amount, sum(fee) AS fee, "
+            "sum(total) AS total", ASSET,
+        ).order("asset"))  # fmt: skip
+        reconciled = reconciliation(roll, judgement, transfers, close)
+        now, then = (
+            Span(*period_bounds(period, tz)).of(placed(transfers, close.basis), PLACED)
+            for period in (close.period, period_before(close.period, tz))
+        )
+        flux = changes_against(then, now.filter(f"NOT {INTERNAL}"), known=True)
+        sizes = {"transfers": count(transfers)}
+    sizes |= {name: store.current(name, pin=pin).count for name in TABLES if name not in sizes}
+    data = [(name, close.limit(name), sizes[name]) for name in TABLES]
     drawn = None
     if sample is not None:
         drawn = audit.sample(close.period, store, **sample, basis=close.basis, tz=tz, pin=pin)
@@ -188,9 +192,9 @@ def read_pack(
         {
             "roll-forward": roll,
             "lines": lines.sort_values(["asset", "profile_id"], kind="stable", ignore_index=True),
-            "reconciliation": reconciliation(roll, judgement, transfers, close),
+            "reconciliation": reconciled,
             "proof-of-cash": proof_of_cash(roll, judgement, pd.Timestamp(content["first"])),
-            "flux": changes_against(then, now.filter(f"NOT {INTERNAL}"), known=True),
+            "flux": flux,
             "open-items": items,
             "ageing": aged(items),
             **({} if bank is None else {
@@ -201,7 +205,7 @@ def read_pack(
             **({} if drawn is None else {"audit-sample": drawn.rows}),
             "restatements": bridge,
             "decisions": decided[["item_id", "decision", "comment", "by", "at"]],
-            "control-totals": frame_of(totals.order("asset")),
+            "control-totals": totals,
             "data": pd.DataFrame(data, columns=["table", "publication", "rows"]),
         },
         bank,

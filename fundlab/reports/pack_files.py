@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
@@ -25,6 +26,7 @@ from fundlab.evidence.table_store import TableStore
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook
 from fundlab.reports.close import figures_of
 from fundlab.reports.facts import versions
+from fundlab.reports.inputs import Held, Seen
 from fundlab.reports.pack import TOTAL, Pack, Section, pack_sections, read_pack
 from fundlab.reports.page import HERE, TEMPLATES
 from fundlab.reports.report_files import arrow_of, one_run_at_a_time, sheet_for_people
@@ -381,8 +383,9 @@ def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
                 close = known[pack["close"]]
                 content, at = close.content, close.pin
                 # The lines and open items of the record that the pin does not give.
-                again = figures_of(store, judge(store, pin=at), close.period, close.tz,
-                                   close.basis, pin=at)  # fmt: skip
+                seen = Seen(judge(store, pin=at), Held(store, close.basis, pin=at))
+                close = replace(close, seen=seen)
+                again = figures_of(seen.rows, seen.judgement, close.period, close.tz, close.basis)
                 for name in ("opening", "lines", "open_items"):
                     recorded, made = (
                         {canonical(row).decode(): None for row in side[name]}

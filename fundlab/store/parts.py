@@ -20,8 +20,9 @@ import os
 import re
 import struct
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
@@ -183,8 +184,17 @@ def each_row_group(
         yield from (result for task in tasks for result in done(task))
         return
     with ThreadPoolExecutor(THREADS) as threads:
-        for results in threads.map(done, tasks):
-            yield from results
+        ahead: deque[Future[list[T]]] = deque()
+        try:
+            for task in tasks:
+                ahead.append(threads.submit(done, task))
+                if len(ahead) > 2 * THREADS:  # or all rows were in memory
+                    yield from ahead.popleft().result()
+            while ahead:
+                yield from ahead.popleft().result()
+        finally:
+            for waiting in ahead:
+                waiting.cancel()
 
 
 def stored_schema(table: Table, kind: Kind) -> pa.Schema:

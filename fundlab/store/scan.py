@@ -4,8 +4,9 @@ reads."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import numpy as np
@@ -17,9 +18,10 @@ from fundlab.store.duck import own_connection
 from fundlab.store.manifests import Manifest
 from fundlab.store.parts import FROM, TO, check_data, check_files
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.store.settlement_times import ADDED, PLACE, with_settlement
+from fundlab.store.settlement_times import ADDED, PLACE, SETTLED, settled_rows, with_settlement
 from fundlab.store.snapshot import Snapshot, read_current, steadily
 from fundlab.tables.schema import TABLES
+from fundlab.tables.transfers import SETTLED_AT
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _NANOSECONDS: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _GLOB: Final = "__globPaths__"
+_HELD_AT_ONCE: Final = 2
+"""Row groups that are in memory before they are compressed."""
 _FILE, _ROW = "replaced:file", "replaced:row"
 _DUCKDB: Final = {
     AMOUNT_TYPE: "DECIMAL(38, 18)", pa.string(): "VARCHAR", pa.bool_(): "BOOLEAN",
@@ -120,6 +124,25 @@ def scan_with_duckdb(
         check_files(snapshot.files)
         where = snapshot.files[0].path.parent
         raise StoreError(f"{where}: DuckDB cannot read it: {first_line(error)}") from error
+
+
+def hold_in_duckdb(
+    snapshot: Snapshot,
+    events: Snapshot,
+    columns: Sequence[str],
+    connection: duckdb.DuckDBPyConnection,
+) -> duckdb.DuckDBPyRelation:
+    """``columns`` of the current transfers and when they settled, in a table of ``connection``: for
+    who asks many questions. Each row is read once, the checksum of each page verified; the table is
+    compressed, and what is beyond the connection's memory limit spills."""
+    name, rows = snapshot.table.name, settled_rows(snapshot, events, columns)
+    kinds = [snapshot.table.schema.field(column) for column in columns]
+    schema = pa.schema([*kinds, SETTLED.field(SETTLED_AT)])
+    connection.from_arrow(schema.empty_table()).to_table(name)
+    while some := list(islice(rows, _HELD_AT_ONCE)):
+        connection.from_arrow(pa.concat_tables(some).select(schema.names)).insert_into(name)
+        connection.execute("CHECKPOINT")  # which compresses
+    return connection.table(name)
 
 
 def _current_rows(snapshot: Snapshot, connection: duckdb.DuckDBPyConnection, *also: str) -> str:

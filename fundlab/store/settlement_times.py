@@ -7,15 +7,18 @@ published. Later versions of a completed transfer do not move it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.models import COMPLETED
-from fundlab.store.parts import FROM, TO
-from fundlab.store.snapshot import Snapshot, read_versions
+from fundlab.store.changes import Hashes, hash_texts
+from fundlab.store.parts import FROM, TO, PartReader, each_row_group, in_row_groups
+from fundlab.store.snapshot import Snapshot, read_group_versions, read_versions
 from fundlab.tables.expand import member
 from fundlab.tables.schema import INSTANT_TYPE
 from fundlab.tables.transfers import SETTLED_AT, SETTLED_FROM, says_completed
@@ -37,7 +40,78 @@ _COMPLETIONS: Final = pa.schema(
 def settlements(transfers: Snapshot, events: Snapshot) -> pa.Table:
     """``id``, ``settled_at``, ``settled_from`` (``event``, ``updated_at``, ``seen``) and ``_place``
     of each completed transfer, as known at these snapshots."""
-    return settled_of(versions(transfers, _VERSION), completions(events), transfers)
+    found = pa.concat_tables(
+        [SETTLED.empty_table(),
+         *(rows.select(SETTLED.names) for rows in settled_rows(transfers, events, ("id", PLACE)))]
+    )  # fmt: skip
+    return found.filter(pc.is_valid(found.column(SETTLED_AT)))
+
+
+def settled_rows(
+    transfers: Snapshot, events: Snapshot, columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """``columns`` of the current rows (``_place`` among them: where each is), some rows at a time,
+    with ``settled_at`` and ``settled_from``: one pass over the files."""
+    schema = transfers.table.schema
+    names = [name for name in dict.fromkeys(("id", *_VERSION, *columns)) if name != PLACE]
+    said = completions(events)
+    hashes = hash_texts(said.column("transfer_id"))
+    order = np.argsort(hashes)
+    said, hashes = said.take(pa.array(order)), hashes[order]
+    earlier: list[pa.Table] = []  # completed versions that were replaced since
+    kept = [*_VERSION, FROM, TO, PLACE]
+    for rows in _in_turn(transfers, pa.schema([schema.field(name) for name in names])):
+        rows = known_at(rows, transfers.limit)
+        stands = pc.is_null(rows.column(TO))
+        ended = rows.filter(pc.invert(stands)).select(kept)
+        earlier.append(ended.filter(_is_completed(ended)))
+        if transfers.accepted_gone:
+            out = pc.is_in(rows.column("id"), value_set=transfers.gone_ids)
+            stands = pc.and_(stands, pc.invert(out))
+        rows = rows.filter(stands).combine_chunks()
+        ids = rows.column("id")
+        before, mine = pa.concat_tables(earlier), said
+        if before.num_rows:
+            before = before.filter(pc.is_in(before.column("id"), value_set=ids.combine_chunks()))
+        if said.num_rows:
+            mine = said.take(pa.array(_places_of(hash_texts(ids), hashes)))
+        settled = settled_of(pa.concat_tables([before, rows.select(kept)]), mine, transfers)
+        place = np.full(rows.num_rows, -1)
+        place[np.searchsorted(*(one.column(PLACE).to_numpy() for one in (rows, settled)))] = range(
+            settled.num_rows
+        )
+        yield _beside(rows.select(columns), settled, pa.array(place, mask=place < 0))
+
+
+def _is_completed(rows: pa.Table) -> pa.ChunkedArray:
+    return pc.is_in(rows.column("status"), value_set=pa.array(COMPLETED))
+
+
+def _places_of(wanted: Hashes, hashes: Hashes) -> npt.NDArray[np.int64]:
+    """Where among the sorted ``hashes`` those ``wanted`` are, as often as they are there."""
+    first, end = (np.searchsorted(hashes, np.unique(wanted), side) for side in ("left", "right"))
+    counts = end - first
+    return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+
+
+def _in_turn(snapshot: Snapshot, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Every version, with ``_from``, ``_to`` and ``_place``, in row groups of the usual size; those
+    of a base that were replaced come first, at once: no version comes before an earlier one."""
+    places = {part.seq: number << 40 for number, part in enumerate(snapshot.files)}
+    ends = snapshot.replaced  # once, before several threads ask for it
+
+    def work(reader: PartReader, number: int) -> pa.Table:
+        rows = read_group_versions(reader, number, ends, schema)
+        start = places[reader.part.seq] + reader.part.starts[number]
+        return rows.append_column(PLACE, pa.array(np.arange(start, start + rows.num_rows)))
+
+    groups = [(part, range(len(part.header.row_groups))) for part in snapshot.files]
+    replaced = [(part, numbers[part.live_groups :]) for part, numbers in groups[:1]]
+    first = list(each_row_group(replaced, work))
+    if first:
+        yield pa.concat_tables(first)
+    live = [(part, numbers[: part.live_groups]) for part, numbers in groups]
+    yield from in_row_groups(each_row_group(live, work))
 
 
 def versions(snapshot: Snapshot, columns: tuple[str, ...], ids: pa.Array | None = None) -> pa.Table:
@@ -87,7 +161,7 @@ def completions(events: Snapshot) -> pa.Table:
 
 def settled_of(rows: pa.Table, completed: pa.Table, transfers: Snapshot) -> pa.Table:
     """:func:`settlements` from the ``versions`` of transfers and the ``completions`` known."""
-    rows = rows.filter(pc.is_in(rows.column("status"), value_set=pa.array(COMPLETED)))
+    rows = rows.filter(_is_completed(rows))
     published = np.zeros(transfers.limit + 1, np.int64)
     for entry in transfers.publications:
         published[entry.seq] = entry.published_at
@@ -121,6 +195,10 @@ def settled_of(rows: pa.Table, completed: pa.Table, transfers: Snapshot) -> pa.T
 def with_settlement(rows: pa.Table, settled: pa.Table) -> pa.Table:
     """``rows``, which have an ``id``, with the columns of ``settled`` beside them."""
     place = pc.index_in(rows.column("id"), value_set=settled.column("id").combine_chunks())
+    return _beside(rows, settled, place)
+
+
+def _beside(rows: pa.Table, settled: pa.Table, place: pa.Array | pa.ChunkedArray) -> pa.Table:
     for name in ADDED:
         rows = rows.append_column(SETTLED.field(name), settled.column(name).take(place))
     return rows

@@ -57,6 +57,12 @@ class Group:
     start: int
     current: Mask | None  # None: all of them
 
+    @property
+    def count(self) -> int:
+        """How many of its rows are current."""
+        every = self.part.header.row_groups[self.number][0]
+        return every if self.current is None else int(self.current.sum())
+
 
 @dataclass(frozen=True)
 class Ends:
@@ -182,6 +188,14 @@ class Snapshot:
         return each_row_group(
             wanted, lambda reader, number: work(reader, self.group(reader, number))
         )
+
+    @property
+    def count(self) -> int:
+        """How many rows are current."""
+        if not (self.inside_base or self.accepted_gone):
+            every = sum(part.starts[part.live_groups] for part in self.files)
+            return every - sum(len(pointer.replaced) for pointer in self.pointers)
+        return sum(self.in_each_group(lambda _, group: group.count))
 
     def numbers(self, part: Part, first: int | None = None, end: int | None = None) -> list[int]:
         """The row groups with current rows that may hold a moment from ``first`` up to, not
