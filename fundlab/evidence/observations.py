@@ -48,7 +48,7 @@ _NOTHING: Final = Decimal(0)
 _NO_MONEY: Final = pa.scalar(_NOTHING, _WIDE)
 _ALWAYS: Final = np.iinfo(np.int64).min
 _STEP: Final = ["profile_id", "asset", "seq", "change"]
-_COLUMNS: Final = (
+COLUMNS: Final = (
     "id", "profile_id", "asset", "balance_asset", "direction", "status", "total", "created_at",
     "updated_at",
 )  # fmt: skip
@@ -64,6 +64,7 @@ ASSERTED: Final = pa.schema(
 )
 
 Pair = tuple[str, str]
+Sums = tuple[dict[Pair, list[tuple[int, Decimal]]], dict[Pair, int], Counter[Pair], int]
 Proof = Literal["now", "until", "no_longer_reported", "never_reported"]
 
 
@@ -211,11 +212,20 @@ class Accounts:
         return count - sum(bool(account.observations) for account in self.every)
 
 
-@without_pandas()
 def read_accounts(transfers: Snapshot, balances: Snapshot) -> Accounts:
     """One pass over the transfers and one over the balances, both of one manifest."""
-    looks = [entry.seq for entry in balances.publications]
-    sums, learned, standing, count = Moves(transfers).sums(looks)
+    with without_pandas():
+        return accounts_of(transfers, balances, Moves(transfers).sums(looks_of(balances)))
+
+
+def looks_of(balances: Snapshot) -> list[int]:
+    """The publications in which balances were observed."""
+    return [entry.seq for entry in balances.publications]
+
+
+def accounts_of(transfers: Snapshot, balances: Snapshot, moved: Sums) -> Accounts:
+    """The accounts where the transfers had ``moved`` so much; a pass over the balances."""
+    sums, learned, standing, count = moved
     gone = _gone_changes(transfers)
     count -= len(transfers.accepted_gone)
     seen = _observations(balances, sums, gone)
@@ -332,16 +342,15 @@ class Moves:
 
     transfers: Snapshot
 
-    def sums(
-        self, looks: Sequence[int]
-    ) -> tuple[dict[Pair, list[tuple[int, Decimal]]], dict[Pair, int], Counter[Pair], int]:
+    def sums(self, looks: Sequence[int], versions: Iterable[pa.Table] | None = None) -> Sums:
         """For each profile and asset what had moved it by each publication of ``looks`` until
         which something did, and by the last one; the publication in which it was learned of; how
-        many current transfers count for it; and the number of all current ones."""
+        many current transfers count for it; and the number of all current ones. ``versions`` are
+        all there are, in the order of the files, where somebody reads them anyway."""
         steps, count, ends = [], 0, np.array(sorted({*looks, self.transfers.limit}))
         learned: dict[Pair, int] = {}
         standing: Counter[Pair] = Counter()
-        for rows in self._shown():
+        for rows in self._shown() if versions is None else self.of(versions):
             count += rows.column(TO).null_count
             rows = rows.filter(rows.column("counts"))
             by_pair = rows.group_by(["profile_id", "asset"])
@@ -373,10 +382,19 @@ class Moves:
                 bar.update(rows.num_rows)
 
     def __iter__(self) -> Iterator[pa.Table]:
+        """Read from the files: see :meth:`of`."""
+        columns = pa.schema([self.transfers.table.schema.field(name) for name in COLUMNS])
+        return self.of(
+            rows
+            for part in self.transfers.files
+            for rows in read_versions(part, self.transfers.replaced, columns)
+        )
+
+    def of(self, versions: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """``id``, ``profile_id``, ``asset`` (the one that changes), ``status``, ``counts``, the
         signed ``change``, in which publication it was ``learned``, and from and until which one it
         stood."""
-        limit, table = self.transfers.limit, self.transfers.table
+        limit = self.transfers.limit
         # By publication: where the transfers known then began, and the newest moment of the
         # service's own clock.
         begun, seen = np.full(limit + 1, _ALWAYS), np.full(limit + 1, _ALWAYS)
@@ -385,12 +403,6 @@ class Moves:
             marks = (Instant.parse(mark["at"]).ns for mark in entry.watermark.values())
             seen[entry.seq] = max(marks, default=_ALWAYS)
         seen = np.maximum.accumulate(seen)
-        columns = pa.schema([table.schema.field(name) for name in _COLUMNS])
-        versions = (
-            rows
-            for part in self.transfers.files
-            for rows in read_versions(part, self.transfers.replaced, columns)
-        )
         for rows in _together(versions):
             known = rows.filter(pc.less_equal(rows.column(FROM), limit))
             yield from _brought(_changes(known, limit), begun, seen)

@@ -7,7 +7,8 @@ needs no clock: each observation says which publication of the transfers it belo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
@@ -26,37 +27,64 @@ from fundlab.base.errors import (
     number_of,
     printable,
 )
+from fundlab.base.pandas_hook import without_pandas
 from fundlab.base.progress import progress_bar
 from fundlab.base.values import Instant
-from fundlab.evidence.observations import Problem, broken_changes, read_accounts
+from fundlab.evidence.observations import (
+    COLUMNS,
+    Moves,
+    Problem,
+    Sums,
+    accounts_of,
+    broken_changes,
+    looks_of,
+)
 from fundlab.evidence.quarantine import with_evidence
 from fundlab.evidence.vanished_rows import accepted_gone, gone_rows
 from fundlab.evidence.verdict import Judgement, judge_accounts
 from fundlab.store import disk
-from fundlab.store.changes import equal_or_null
+from fundlab.store.changes import Hashes, hash_texts
 from fundlab.store.duck import shared_connection
 from fundlab.store.manifests import MANIFESTS, Manifest
 from fundlab.store.parts import (
     FILE_NAME,
     FROM,
+    ROW_GROUP_ROWS,
     THREADS,
     TO,
     Part,
     PartReader,
     check_data,
+    each_row_group,
+    in_row_groups,
     stored_schema,
 )
 from fundlab.store.records import RECORDS, Record
-from fundlab.store.snapshot import Snapshot, keep, read_current, steadily
-from fundlab.tables.schema import TABLES
-from fundlab.tables.transfers import RULED, TIMES, VIOLATION, violations
+from fundlab.store.snapshot import Ends, Snapshot, read_current, steadily, with_life
+from fundlab.tables.schema import TABLES, Table
+from fundlab.tables.transfers import (
+    RULED,
+    TIMES,
+    VIOLATION,
+    Rows,
+    broken_groups,
+    broken_rows,
+    conversion_ends,
+    is_half,
+    linked,
+    loose,
+)
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
 
     from fundlab.evidence.table_store import TableStore
 
 MAX_PROBLEMS: Final = 1_000
+_JUDGED_AT_ONCE: Final = 4 * ROW_GROUP_ROWS
+"""Transfers in memory before they are held to the rules: to ask takes as long as 60,000 rows."""
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 DAMAGE: Final = ("file", "schema", "pointer", "anchor")
 """The rules that a file breaks which is not what was written."""
 
@@ -180,16 +208,23 @@ def _verify(store: TableStore, manifest: Manifest) -> Verification:
     except StoreDamaged as error:
         problems.append(_damage(RECORDS, RECORDS, error))
     snapshots: dict[str, Snapshot] = {}
-    intact: set[str] = set()
+    found_in: dict[str, list[Problem]] = {}
     for name in TABLES:
         try:
-            snapshots[name], wrong = _check_table(store.snapshot(name, manifest=manifest))
+            snapshots[name], found_in[name] = store.snapshot(name, manifest=manifest), []
         except StoreChanged:
             raise
         except (StoreError, OSError) as error:
-            wrong = [_damage(name, name, error)]
-        intact |= set() if wrong else {name}
-        problems += wrong
+            found_in[name] = [_damage(name, name, error)]
+    rows_checked = None
+    for name, snapshot in snapshots.items():
+        if name == "transfers":
+            looks = looks_of(snapshots["balances"]) if "balances" in snapshots else []
+            snapshot = replace(snapshot, accepted_gone=accepted)
+            rows_checked = _RowsChecked(snapshot, looks)
+        found_in[name] = _check_table(snapshot, rows_checked if name == "transfers" else None)
+    problems += [problem for name in TABLES for problem in found_in[name]]
+    intact = {name for name, wrong in found_in.items() if not wrong}
     there = [(name, path.name) for name in TABLES for path in disk.files_in(store.path / name)]
     newest = store.manifest().number  # after what is there, as a sync may be under way
     problems += [
@@ -209,11 +244,10 @@ def _verify(store: TableStore, manifest: Manifest) -> Verification:
     files = sum(len(snapshot.files) for snapshot in snapshots.values())
     rows = sum(part.rows for name in intact for part in snapshots[name].files)
     found = Verification(str(store.path), files, rows, 0, ())
-    if "transfers" in intact:
-        transfers = replace(snapshots["transfers"], accepted_gone=accepted)
+    if rows_checked is not None and "transfers" in intact:
         balances = snapshots["balances"] if "balances" in intact else None
         try:
-            found = _check_rows(transfers, balances, records, found)
+            found = _check_rows(rows_checked, balances, records, found)
         except StoreChanged:
             raise
         except (StoreError, OSError) as error:
@@ -226,73 +260,124 @@ def _verify(store: TableStore, manifest: Manifest) -> Verification:
 # ---------------------------------------------------------------------------- files and ids
 
 
-def _check_table(snapshot: Snapshot) -> tuple[Snapshot, list[Problem]]:
-    """``snapshot``, the newest, and what is wrong with its files and ids."""
+def _check_table(snapshot: Snapshot, use: _RowsChecked | None = None) -> list[Problem]:
+    """What is wrong with the files and ids of ``snapshot``, the newest. Each byte and page is read
+    once; ``use`` is shown every version as it is read."""
     table = snapshot.table
-    found = []
-    every = sum(part.rows for part in snapshot.files)
-    with (
-        ThreadPoolExecutor(THREADS) as threads,
-        progress_bar(every, desc=f"verifying {table.name}") as bar,
-    ):
-        for one in threads.map(lambda part: _inspect(snapshot, part), snapshot.files):
-            found.append(one)
-            bar.update(one[1].num_rows)
-    damage = [problem for problems, _ in found for problem in problems]
-    keys = {part.seq: rows for part, (_, rows) in zip(snapshot.files, found, strict=True)}
-    damage = damage or list(_wrong_pointers(snapshot, keys))
+    with ThreadPoolExecutor(THREADS) as threads:
+        checked = list(threads.map(_check_file, snapshot.files))
+    damage = [problem for problems in checked for problem in problems]
+    ends: Mapping[int, Ends] = {}
+    try:
+        ends = snapshot.replaced
+    except FileNotFoundError:
+        raise
+    except StoreError:
+        use = None  # what is wrong with them is said below
+    hashes: dict[int, list[Hashes]] = {part.seq: [] for part in snapshot.files}
+    sound = [part for part, wrong in zip(snapshot.files, checked, strict=True)
+             if not any(problem.rule == "file" for problem in wrong)]  # fmt: skip
+
+    def inspect(reader: PartReader, number: int) -> tuple[int, list[Problem], pa.Table | None]:
+        try:
+            rows, problems = _inspect(reader, number, table)
+        except FileNotFoundError:
+            raise  # only a fresh listing can say whether it is missing or was merged
+        except (StoreError, OSError) as error:
+            return reader.part.seq, [_damage(table.name, reader.part.path.name, error)], None
+        shown = table.key if use is None else (*dict.fromkeys((*table.key, *RULED, *COLUMNS)),)
+        return reader.part.seq, problems, with_life(reader, number, ends, rows.select(shown))
+
+    def versions() -> Iterator[pa.Table]:
+        groups = [(part, range(len(part.header.row_groups))) for part in sound]
+        with progress_bar(
+            sum(part.rows for part in snapshot.files), desc=f"verifying {table.name}"
+        ) as bar:
+            for seq, problems, rows in each_row_group(groups, inspect):
+                damage.extend(problems)
+                if rows is None:
+                    continue
+                hashes[seq].append(_hashes_of(rows.select(table.key)))
+                bar.update(rows.num_rows)
+                if not damage:
+                    yield rows
+
+    every = versions()
+    if use is not None:
+        use.take(every)
+    for _ in every:
+        pass
     if damage or not snapshot.files:
-        return snapshot, damage
-    rows = []
+        return damage
+    known = {seq: np.concatenate([*each, np.empty(0, np.uint64)]) for seq, each in hashes.items()}
+    damage = list(_wrong_pointers(snapshot, known))
+    if damage:
+        return damage
+    current = []
     for part in snapshot.files:
-        current = np.arange(part.rows) < part.starts[part.live_groups]
-        if part.seq in snapshot.replaced:
-            current[snapshot.replaced[part.seq].rows] = False
-        rows.append(keep(keys[part.seq], current))
-    counts = pa.concat_tables(rows).group_by(list(table.key)).aggregate([([], "count_all")])
-    often = counts.filter(pc.greater(counts.column("count_all"), 1))
-    for row in often.slice(0, MAX_PROBLEMS).to_pylist():
-        times = f"{row.pop('count_all')} rows"
-        damage.append(Problem(table.name, "unique_id", _key_text(row), "1 row", times))
-    return snapshot, damage
+        mask = np.arange(part.rows) < part.starts[part.live_groups]
+        if part.seq in ends:
+            mask[ends[part.seq].rows] = False
+        current.append(known[part.seq][mask])
+    ordered = np.sort(np.concatenate(current))
+    if (ordered[1:] == ordered[:-1]).any():  # of the same text, or of one chance in 10^19
+        counts = read_current(replace(snapshot, accepted_gone={}), table.key)
+        counts = counts.group_by(list(table.key)).aggregate([([], "count_all")])
+        often = counts.filter(pc.greater(counts.column("count_all"), 1))
+        for row in often.slice(0, MAX_PROBLEMS).to_pylist():
+            times = f"{row.pop('count_all')} rows"
+            damage.append(Problem(table.name, "unique_id", _key_text(row), "1 row", times))
+    return damage
 
 
-def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:
-    """What is wrong with a file, and the keys of its rows; each byte and page is read once."""
-    table, schema = snapshot.table, stored_schema(snapshot.table, part.kind)
-    keys = [table.schema.empty_table().select(table.key)]
-    problems: list[Problem] = []
+def _check_file(part: Part) -> list[Problem]:
+    """What is wrong with the bytes of a file, and the types of its columns."""
+    table = part.header.table
+    schema = stored_schema(TABLES[table], part.kind)
     try:
         check_data(part)
-        for column in part.metadata.schema.to_arrow_schema():
-            expected = schema.field(column.name).type if column.name in schema.names else None
-            if expected is not None and column.type != expected:
-                where = f"{part.path.name}, column {column.name}"
-                problems.append(
-                    Problem(table.name, "schema", where, str(expected), str(column.type))
-                )
-        reader = PartReader(part)
-        for number in range(len(part.header.row_groups)):
-            rows = reader.read(number, schema)  # verifies the checksum of every page
-            keys.append(rows.select(table.key))
-            if part.kind != "base":
-                continue
-            # Versions that stood from or until publications that the base cannot know.
-            since, until = rows.column(FROM), rows.column(TO)
-            right = pc.and_(pc.greater_equal(since, 1), pc.less_equal(since, part.seq))
-            ended = pc.and_(pc.greater(until, since), pc.less_equal(until, part.seq))
-            right = pc.and_(right, pc.is_null(until) if number < part.live_groups else ended)
-            wrong = rows.filter(pc.invert(pc.fill_null(right, False)))
-            for row in wrong.slice(0, MAX_PROBLEMS).to_pylist():
-                stood = f"publications {row[FROM]} to {row[TO]}"
-                where = f"{part.path.name}, row group {number}"
-                known = f"publications 1 to {part.seq}"
-                problems.append(Problem(table.name, "pointer", where, known, stood))
     except FileNotFoundError:
-        raise  # only a fresh listing can say whether it is missing or was merged
+        raise
     except (StoreError, OSError) as error:
-        problems.append(_damage(table.name, part.path.name, error))
-    return problems, pa.concat_tables(keys)
+        return [_damage(table, part.path.name, error)]
+    return [
+        Problem(table, "schema", f"{part.path.name}, column {column.name}",
+                str(schema.field(column.name).type), str(column.type))
+        for column in part.metadata.schema.to_arrow_schema()
+        if column.name in schema.names and column.type != schema.field(column.name).type
+    ]  # fmt: skip
+
+
+def _inspect(reader: PartReader, number: int, table: Table) -> tuple[pa.Table, list[Problem]]:
+    """The rows of a row group, and those of a base that stood from or until publications that it
+    cannot know; verifies the checksum of every page."""
+    part = reader.part
+    rows = reader.read(number, stored_schema(table, part.kind))
+    if part.kind != "base":
+        return rows, []
+    since, until = rows.column(FROM), rows.column(TO)
+    right = pc.and_(pc.greater_equal(since, 1), pc.less_equal(since, part.seq))
+    ended = pc.and_(pc.greater(until, since), pc.less_equal(until, part.seq))
+    right = pc.and_(right, pc.is_null(until) if number < part.live_groups else ended)
+    wrong = rows.filter(pc.invert(pc.fill_null(right, False)))
+    return rows, [
+        Problem(
+            table.name, "pointer", f"{part.path.name}, row group {number}",
+            f"publications 1 to {part.seq}", f"publications {row[FROM]} to {row[TO]}",
+        )
+        for row in wrong.slice(0, MAX_PROBLEMS).to_pylist()
+    ]  # fmt: skip
+
+
+def _hashes_of(keys: pa.Table) -> Hashes:
+    """A 64-bit hash of each key: who does not know the salts of this run cannot aim at two with
+    one."""
+    found = np.zeros(keys.num_rows, np.uint64)
+    for column in keys.columns:
+        if not pa.types.is_string(column.type):
+            column = column.cast(pa.int64()).cast(pa.string())
+        found = found * _ODD + hash_texts(column)
+    return found
 
 
 def _damage(table: str, where: str, error: Exception) -> Problem:
@@ -303,7 +388,7 @@ def _damage(table: str, where: str, error: Exception) -> Problem:
     return Problem(table, "file", where, "intact", found)
 
 
-def _wrong_pointers(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterator[Problem]:
+def _wrong_pointers(snapshot: Snapshot, hashes: Mapping[int, Hashes]) -> Iterator[Problem]:
     """Rows said to replace a row that is not there, one of another id, or one replaced already."""
     table = snapshot.table
     try:
@@ -312,16 +397,26 @@ def _wrong_pointers(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterato
         yield replace(_damage(table.name, table.name, error), rule="pointer")
         return
     for pointer in snapshot.pointers:
-        mine = keys[pointer.part.seq].take(pa.array(pointer.rows))
-        other = keys[pointer.target.seq].take(pa.array(pointer.replaced))
-        same = [equal_or_null(mine.column(name), other.column(name)) for name in table.key]
-        for place in np.flatnonzero(~np.logical_and.reduce(same))[:MAX_PROBLEMS]:
-            where = f"{pointer.part.path.name}, row {pointer.rows[place]}"
-            ids = [_key_text(rows.slice(place, 1).to_pylist()[0]) for rows in (mine, other)]
-            to = f"row {pointer.replaced[place]} of {pointer.target.path.name}"
-            yield Problem(
-                table.name, "pointer", where, f"an earlier version of {ids[0]}", f"{to}, {ids[1]}"
+        mine, other = hashes[pointer.part.seq], hashes[pointer.target.seq]
+        wrong = np.flatnonzero(mine[pointer.rows] != other[pointer.replaced])[:MAX_PROBLEMS]
+        for place in wrong:
+            row, replaced = int(pointer.rows[place]), int(pointer.replaced[place])
+            where = f"{pointer.part.path.name}, row {row}"
+            mine_id, other_id = (
+                _key_text(_key_at(part, at, table))
+                for part, at in ((pointer.part, row), (pointer.target, replaced))
             )
+            to = f"row {replaced} of {pointer.target.path.name}"
+            yield Problem(
+                table.name, "pointer", where, f"an earlier version of {mine_id}",
+                f"{to}, {other_id}",
+            )  # fmt: skip
+
+
+def _key_at(part: Part, row: int, table: Table) -> dict[str, Any]:
+    (number,) = part.groups_of(np.array([row]))
+    keys = PartReader(part).read(number, table.schema.empty_table().select(table.key).schema)
+    return dict(keys.slice(row - part.starts[number], 1).to_pylist()[0])
 
 
 def _key_text(key: Mapping[str, Any]) -> str:
@@ -331,14 +426,97 @@ def _key_text(key: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------------------- rows
 
 
+class _RowsChecked:
+    """What is seen of the transfers while their files are verified: what they move balances by, and
+    which rules they break, one by one and together, as ``checks.invariants`` has them."""
+
+    def __init__(self, transfers: Snapshot, looks: Sequence[int]) -> None:
+        self.transfers, self._looks = transfers, looks
+        self.moved: Sums = ({}, {}, Counter(), 0)
+        self._broken: list[dict[str, str]] = []
+        self._waiting: list[pa.Table] = []
+        self._halves: list[pa.Table] = []
+        self._links: list[pa.Table] = []
+        self._ids = [np.empty(0, np.uint64)]
+
+    def take(self, versions: Iterator[pa.Table]) -> None:
+        with closing(shared_connection()) as connection, without_pandas():
+            self.moved = Moves(self.transfers).sums(self._looks, self._seen(connection, versions))
+            self._end(connection)
+
+    def _seen(
+        self, connection: duckdb.DuckDBPyConnection, versions: Iterator[pa.Table]
+    ) -> Iterator[pa.Table]:
+        for rows in in_row_groups(versions):
+            yield rows
+            current = rows.filter(pc.is_null(rows.column(TO))).select(RULED)
+            if self.transfers.accepted_gone:
+                gone = pc.is_in(current.column("id"), value_set=self.transfers.gone_ids)
+                current = current.filter(pc.invert(gone))
+            for name in TIMES:
+                place = current.column_names.index(name)
+                current = current.set_column(place, name, current.column(name).cast(pa.int64()))
+            self._waiting.append(current)
+            if sum(map(len, self._waiting)) >= _JUDGED_AT_ONCE:
+                self._judge(connection)
+            eager = nw.from_native(current, eager_only=True)
+            self._halves.append(eager.filter(is_half()).to_native())
+            self._links.append(linked(eager).to_native())
+            self._ids.append(hash_texts(current.column("id")))
+
+    def _judge(self, connection: duckdb.DuckDBPyConnection) -> None:
+        rows = pa.concat_tables(self._waiting)
+        self._waiting.clear()
+        self._keep(broken_rows(_lazy(connection, rows), _collected))
+
+    def _end(self, connection: duckdb.DuckDBPyConnection) -> None:
+        if self._waiting:
+            self._judge(connection)
+        if sum(map(len, self._halves)):
+            halves = pa.concat_tables(self._halves)
+            self._keep(broken_groups(_lazy(connection, halves), _collected))
+        if self._links and self.transfers.begins is None:
+            ends = conversion_ends(pa.concat_tables(self._links))
+            if not ends.num_rows:
+                return
+            ids, wanted = np.sort(np.concatenate(self._ids)), hash_texts(ends.column("end"))
+            there = ids[np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)] == wanted
+            self._keep([loose(_lazy(connection, ends.filter(pa.array(~there))))])
+
+    def _keep(self, broken: Sequence[Rows]) -> None:
+        for rows in broken:
+            found = _collected(rows.sort(*VIOLATION.names).head(MAX_PROBLEMS))
+            self._broken += found.to_pylist()
+
+    def problems(self) -> list[Problem]:
+        """The first of them, in the order of the engine: what has no id comes first."""
+        found = sorted(
+            self._broken,
+            key=lambda one: [(one[n] is not None, one[n] or "") for n in VIOLATION.names],
+        )
+        return [
+            Problem("transfers", row["rule"], row["transfer_id"], row["expected"], row["found"])
+            for row in found[:MAX_PROBLEMS]
+        ]
+
+
+def _lazy(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> Rows:
+    return nw.from_native(connection.from_arrow(rows))
+
+
+def _collected(rows: Rows) -> pa.Table:
+    table: pa.Table = rows.to_native().to_arrow_table()
+    return table
+
+
 def _check_rows(
-    transfers: Snapshot, balances: Snapshot | None, records: list[Record], found: Verification
+    seen: _RowsChecked, balances: Snapshot | None, records: list[Record], found: Verification
 ) -> Verification:
     """``found``, and what is wrong within the transfers, and between them and the balances."""
-    problems = list(_broken_rows(transfers))
+    problems, transfers = seen.problems(), seen.transfers
     if balances is None:
         return replace(found, problems=tuple(problems))
-    accounts = with_evidence(read_accounts(transfers, balances), transfers, records)
+    accounts = with_evidence(accounts_of(transfers, balances, seen.moved), transfers, records)
     try:
         judgement = judge_accounts(accounts)
     except OverflowError as error:
@@ -353,23 +531,3 @@ def _check_rows(
         unexplained=count - explained,
         judgement=judgement,
     )
-
-
-def _broken_rows(snapshot: Snapshot) -> Iterator[Problem]:
-    """The rules of one transfer and of several, as ``checks.invariants`` has them."""
-    found = read_current(snapshot, RULED)
-    for name in TIMES:
-        place = found.column_names.index(name)
-        found = found.set_column(place, name, found.column(name).cast(pa.int64()))
-    with closing(shared_connection()) as connection:
-        broken = violations(
-            nw.from_native(connection.from_arrow(found)),
-            collect=lambda rows: rows.to_native().to_arrow_table(),
-            beside=lambda rows: nw.from_native(connection.from_arrow(rows)),
-            complete=snapshot.begins is None,
-        )
-        broken = broken.sort(*VIOLATION.names).head(MAX_PROBLEMS)
-        for row in broken.to_native().to_arrow_table().to_pylist():
-            yield Problem(
-                "transfers", row["rule"], row["transfer_id"], row["expected"], row["found"]
-            )

@@ -350,7 +350,14 @@ def read_group_versions(
     reader: PartReader, number: int, ends: Mapping[int, Ends], columns: pa.Schema
 ) -> pa.Table:
     """The rows of one row group, with ``_from`` and ``_to``."""
-    part, rows = reader.part, reader.read(number, columns)
+    return with_life(reader, number, ends, reader.read(number, columns))
+
+
+def with_life(
+    reader: PartReader, number: int, ends: Mapping[int, Ends], rows: pa.Table
+) -> pa.Table:
+    """The ``rows`` of one row group, with ``_from`` and ``_to``."""
+    part = reader.part
     start, end = part.starts[number : number + 2]
     replaced: pa.Array | pa.ChunkedArray = pa.nulls(end - start, pa.int32())
     if part.seq in ends:

@@ -11,7 +11,7 @@ enumerations: see ``fundlab.models``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import narwhals as nw
@@ -199,6 +199,22 @@ def violations(
     is false where not all transfers are there, ``shows_conversions`` where ``auto_conversion`` was
     not asked for.
     """
+    often = rows.filter(~nw.col("id").is_null()).group_by("id").agg(rows=nw.len())
+    times = nw.concat_str([nw.col("rows").cast(nw.String), nw.lit(" rows")])
+    unique = Rule("unique_id", nw.col("rows") > 1, nw.lit("1 row"), times)
+    broken = [_broken(often, unique), *broken_rows(rows, collect, shows_conversions)]
+    broken += broken_groups(rows, collect)
+    ends = conversion_ends(collect(linked(rows))) if complete else _END.empty_table()
+    if ends.num_rows:
+        known = rows.select(end=nw.col("id"))
+        broken.append(loose(beside(ends).join(known, on="end", how="anti")))
+    return nw.concat(broken)
+
+
+def broken_rows(
+    rows: Rows, collect: Callable[[Rows], pa.Table], shows_conversions: bool = True
+) -> list[Rows]:
+    """Those of :func:`violations` that a row breaks by itself."""
     rules = [*_of_one_row()]
     if shows_conversions:
         # Another asset than the transfer's, though no conversion made it another: {} is what
@@ -208,31 +224,36 @@ def violations(
         wrong = (other != "") & (other != asset) & ~nw.coalesce(converted, nw.lit(False))
         same = nw.concat_str([asset, nw.lit(", as no auto_conversion makes it another")])
         rules.append(Rule("balance_asset", wrong, same, other))
-    often = rows.filter(~nw.col("id").is_null()).group_by("id").agg(rows=nw.len())
-    times = nw.concat_str([nw.col("rows").cast(nw.String), nw.lit(" rows")])
-    unique = Rule("unique_id", nw.col("rows") > 1, nw.lit("1 row"), times)
-    broken_rules = [_broken(often, unique)]
-    # One pass says which rules are broken at all: mostly none, and each that is takes another.
-    for those, kept in ((rows, rules), (_groups_of_halves(rows), [*_of_halves()])):
-        broken = [nw.when(rule.broken).then(nw.lit(1)).count() for rule in kept]
-        counts = collect(those.select(one.alias(str(n)) for n, one in enumerate(broken)))
-        broken_rules += [
-            _broken(those, rule)
-            for rule, (count,) in zip(kept, counts.to_pydict().values(), strict=True)
-            if count
-        ]
-    ends = _END.empty_table()
-    if complete:
-        linked = nw.col("auto_conversion").str.contains("_transfer_id", literal=True)
-        ends = _conversion_ends(collect(rows.filter(linked).select("id", "auto_conversion")))
-    if ends.num_rows:
-        known = rows.select(end=nw.col("id"))
-        loose = beside(ends).join(known, on="end", how="anti")
-        loose = loose.with_columns(id=nw.col("transfer_id"))
-        expected = nw.concat_str([nw.lit("a transfer that is there in "), nw.col("member")])
-        end = nw.col("end")
-        broken_rules.append(_broken(loose, Rule("conversion", ~end.is_null(), expected, end)))
-    return nw.concat([broken.select(*VIOLATION.names) for broken in broken_rules])
+    return _those_broken(rows, rules, collect)
+
+
+def broken_groups(rows: Rows, collect: Callable[[Rows], pa.Table]) -> list[Rows]:
+    """Those of :func:`violations` that the halves of an internal transfer break together."""
+    return _those_broken(_groups_of_halves(rows), [*_of_halves()], collect)
+
+
+def _those_broken(
+    rows: Rows, rules: Sequence[Rule], collect: Callable[[Rows], pa.Table]
+) -> list[Rows]:
+    """One pass says which rules are broken at all: mostly none, and each that is takes another."""
+    broken = [nw.when(rule.broken).then(nw.lit(1)).count() for rule in rules]
+    counts = collect(rows.select(one.alias(str(n)) for n, one in enumerate(broken)))
+    found = zip(rules, counts.to_pydict().values(), strict=True)
+    return [_broken(rows, rule) for rule, (count,) in found if count]
+
+
+def linked(rows: Rows) -> Rows:
+    """``id`` and ``auto_conversion`` of the rows whose conversion names another transfer."""
+    names = nw.col("auto_conversion").str.contains("_transfer_id", literal=True)
+    return rows.filter(names).select("id", "auto_conversion")
+
+
+def loose(ends: Rows) -> Rows:
+    """Those of :func:`violations` that the ``ends`` of conversions are which are not there."""
+    expected = nw.concat_str([nw.lit("a transfer that is there in "), nw.col("member")])
+    end = nw.col("end")
+    rule = Rule("conversion", ~end.is_null(), expected, end)
+    return _broken(ends.with_columns(id=nw.col("transfer_id")), rule)
 
 
 def _of_one_row() -> Iterator[Rule]:
@@ -331,7 +352,7 @@ def _of_halves() -> Iterator[Rule]:
         yield Rule("halves", half, of_group("both completed or both failed"), found)
 
 
-def _conversion_ends(links: pa.Table) -> pa.Table:
+def conversion_ends(links: pa.Table) -> pa.Table:
     """``transfer_id``, ``member``, ``end``: the other transfers that conversions name."""
     ends = [
         (row_id, name, end)
