@@ -57,7 +57,7 @@ ROW_GROUP_ROWS: Final = 65_536
 
 THREADS: Final = min(4, os.cpu_count() or 1)  # each holds one row group
 _GROUPS_AT_ONCE: Final = 4
-_KEPT_OPEN: Final = 256
+_KEPT_OPEN: Final = 1_024
 
 Kind = Literal["part", "base"]
 T = TypeVar("T")
