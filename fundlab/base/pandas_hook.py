@@ -37,7 +37,7 @@ def arrive(load_column: Callable[[], object]) -> None:
             arrow.table({}).to_pandas()
         load_column()
 
-    sys.meta_path.insert(0, _REFUSAL)
+    sys.meta_path.insert(0, _FINDER)
     when_imported("pyarrow", with_arrow)
     when_imported("pandas", with_pandas)
 
@@ -47,13 +47,13 @@ def when_imported(name: str, follow: Callable[[], object]) -> None:
     if name in sys.modules:
         follow()
     else:
-        sys.meta_path.insert(0, Companion(name, follow))
+        _FINDER.followed.setdefault(name, []).append(follow)
 
 
 @contextmanager
 def without_pandas() -> Iterator[None]:
     """Pandas, where it is not there yet, is not imported by this thread meanwhile."""
-    threads, this = _REFUSAL.threads, threading.get_ident()
+    threads, this = _FINDER.refused, threading.get_ident()
     inner = this in threads
     threads.add(this)
     try:
@@ -63,46 +63,37 @@ def without_pandas() -> Iterator[None]:
             threads.remove(this)
 
 
-class _Refusal:
-    """Says to its threads that pandas is not there. It stays among the finders: who takes one out
-    makes another thread skip the next one."""
+class _Finder:
+    """Stands before the other finders, and stays there: who takes one out makes another thread skip
+    the next one. Says to the threads ``refused`` that pandas is not there; finds a module that is
+    ``followed`` as the others do, and sees to it that what follows comes after it."""
 
     def __init__(self) -> None:
-        self.threads: set[int] = set()
-
-    def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname == "pandas" and threading.get_ident() in self.threads:
-            raise ModuleNotFoundError(f"{fullname} is imported where it is needed", name=fullname)
-
-
-_REFUSAL: Final = _Refusal()
-
-
-class Companion:
-    """Finds a module as the other finders do, and sees to it that `follow` comes after it."""
-
-    def __init__(self, name: str, follow: Callable[[], object]) -> None:
-        self._name = name
-        self._follow = follow
-        self._asking = False
+        self.refused: set[int] = set()
+        self.followed: dict[str, list[Callable[[], object]]] = {}
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        if fullname != self._name or self._asking:
+        if fullname == "pandas" and threading.get_ident() in self.refused:
+            raise ModuleNotFoundError(f"{fullname} is imported where it is needed", name=fullname)
+        follows = self.followed.pop(fullname, None)
+        if follows is None:
             return None
-        self._asking = True
         try:
             spec = importlib.util.find_spec(fullname)
         finally:
-            self._asking = False
+            self.followed[fullname] = follows
         if spec is None or spec.loader is None:
             return spec
         run = spec.loader.exec_module
 
-        def run_both(module: ModuleType) -> None:
+        def run_all(module: ModuleType) -> None:
             run(module)
             # only now: who looks for a module may not import it, and a failed import be repeated
-            sys.meta_path.remove(self)
-            self._follow()
+            for follow in self.followed.pop(fullname, ()):
+                follow()
 
-        setattr(spec.loader, "exec_module", run_both)  # noqa: B010 - of this loader only
+        setattr(spec.loader, "exec_module", run_all)  # noqa: B010 - of this loader only
         return spec
+
+
+_FINDER: Final = _Finder()
