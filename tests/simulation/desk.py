@@ -16,15 +16,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pandas as pd
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import fundlab as fl
 from fundlab.base.errors import ActionRefused, CloseRefused, FundlabError, StoreLocked
 from fundlab.client.client import Client
+from fundlab.client.signing import EdSigner
 from fundlab.models import SCOPES
 from fundlab.operate import store as facade
+from fundlab.payments import approvals
 from fundlab.sandbox.app import build_app
 from fundlab.sandbox.bank_book import Fault
 from fundlab.sandbox.control import Control
@@ -572,6 +577,71 @@ class Person:
         with self.desk.schedule.aside():
             oracles.journal_keeps(self.desk, self.name, plan.ref_id)
 
+    def approved(self, client: Client, intent: int, named: bool, first: str) -> None:
+        """A payment goes out once another person has signed for it, and not by what does not count,
+        which is tried ``first``."""
+        desk, store = self.desk, self.desk.store()
+        client = desk.client(self.name, approvals=1)
+        ref_id, amount = f"invoice-{intent}" if named else None, f"{intent / 100:.2f}"
+        begun = intent in desk.wishes
+        wish = desk.wishes.setdefault(intent, Wish(intent, ref_id, amount))
+        asked = {
+            "profile_id": desk.profiles[0], "fiat_account_id": desk.account, "amount": amount,
+            "metadata": {"intent": str(intent)},
+        }  # fmt: skip
+        plan = fl.plan_withdrawal(client, ref_id=ref_id, say=desk.said.append, **asked)
+        there = oracles.payments(desk)[str(intent)]
+        signers = {"approver": _signer(desk.seed, 1), "maker": _signer(desk.seed, 2)}
+        for role, signer in signers.items():
+            if role not in approvals.people(store):
+                file = desk.root / self.name / f"{role}.pub"
+                file.write_bytes(signer.key.public_key().public_bytes(*_PUBLIC))
+                approvals.add_person(store, role, file, cast("approvals.Role", role), by="auditor")
+        request = plan.request(
+            desk.root / self.name / f"request-{intent}-{desk.attempts}.json", why="", by="payer"
+        )
+        now = plan.context.now  # all have the clock of one machine, which may be wrong
+        if first == "maker":
+            approvals.approve(request, [plan], "maker", signers["maker"], now())
+        elif first == "another code":
+            other = SimpleNamespace(ref_id=plan.ref_id, code="0000")
+            approvals.approve(request, [other], "approver", signers["approver"], now())  # type: ignore[list-item]
+        elif first == "another payment":
+            more = asked | {"amount": f"{intent / 100 + 1:.2f}"}
+            request = fl.plan_withdrawal(client, say=desk.said.append, **more).request(
+                request.path.with_name(f"other-{desk.attempts}.json"), why="", by="payer"
+            )
+            approvals.approve(request, [plan], "approver", signers["approver"], now())
+        try:
+            made = plan.submit(plan.code, approved=request.path)
+        except ActionRefused as refusal:
+            if refusal.reason != "approval":
+                raise
+            sometimes("what nobody who may had approved for this payment was refused")
+            path = request.path.with_name(f"again-{desk.attempts}.json")
+            request = plan.request(path, why="", by="payer")
+            approvals.approve(request, [plan], "approver", signers["approver"], now())
+            made = plan.submit(plan.code, approved=request.path)
+        else:
+            if not begun:
+                raise Wrong(f"payment {intent} was sent with the approval of {first}")
+        wish.paid.add(made.id)
+        wish.paid_at = Virtual.now_ns
+        sometimes("a payment that another person had approved was made", not there)
+        desk.facts.paid[self.name, plan.ref_id] = made.id
+
+    def load(self, client: Client, order: str, since: int | None) -> None:
+        """Transfers, in a notebook; those that were there before are, each once, as they are."""
+        desk, before = self.desk, oracles.at_the_service(self.desk)
+        moved = oracles.moves(desk)
+        start = None if since is None else BEGIN_NS - since * 24 * HOUR
+        given = {} if start is None else {"since": pd.Timestamp(start, tz="UTC")}
+        frame = fl.load_transfers(client, order=order, invalid="set_aside", **given)
+        with desk.schedule.aside():
+            if "stale" not in desk.met[self.name]:
+                oracles.loaded(desk, frame, before, start, order)
+        sometimes("rows were loaded while others were added", oracles.moves(desk) > moved)
+
     def _met_on_the_way(self) -> None:
         """To a payment that is made now."""
         met = {*self.desk.met[self.name]}
@@ -889,6 +959,14 @@ class Person:
     def reopen(self, _client: Client, period: str) -> None:
         self.desk.facts.reopened = True
         self.desk.store().reopen(period, by=self.name, reason="simulated")
+
+
+_PUBLIC: Final = (Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _signer(seed: int, number: int) -> EdSigner:
+    key = hashlib.sha256(f"signer {seed} {number}".encode()).digest()
+    return EdSigner(f"signer-{number}", Ed25519PrivateKey.from_private_bytes(key))
 
 
 def _wire(number: str) -> dict[str, Any]:

@@ -191,6 +191,7 @@ def drawn(seed: int, days: int) -> list[Happening]:
     gateways(random.Random(f"gateways {seed}"), days, add)
     offices(random.Random(f"offices {seed}"), days, add)
     bank(random.Random(f"bank {seed}"), syncs, add)
+    controls(random.Random(f"controls {seed}"), days, add)
     found.sort(key=lambda one: (one[0], one[1], one[2]))
     return [Happening(number, *one) for number, one in enumerate(found)]
 
@@ -475,6 +476,30 @@ def offices(chance: random.Random, days: int, add: Callable[..., None]) -> None:
             add(begin + 16 * HOUR + chance.randrange(4 * HOUR), "auditor", "reopen",
                 period="2026-10")  # fmt: skip
             add(begin + 22 * HOUR, "auditor", "close", period="2026-10")
+
+
+def controls(chance: random.Random, days: int, add: Callable[..., None]) -> None:
+    """Payments that another person must approve, the approval maybe one that does not count; rows
+    that somebody loads into a notebook, while others come."""
+    for day in range(days):
+        begin = BEGIN_NS + day * DAY
+        ways = ["nobody", "maker", "another code", "another payment"]
+        for number, first in enumerate(chance.sample(ways, 2)):
+            at = begin + 8 * HOUR + chance.randrange(14 * HOUR)
+            add(at, "payer", "approved", intent=7_000 + 10 * day + number,
+                named=chance.random() < 0.5, first=first)  # fmt: skip
+            if chance.random() < _SHARE:
+                kinds = [chance.choice((*BEFORE_IT, "unanswered", "late"))] * chance.choice([1, 8])
+                add(at, "payer", "message", kinds=kinds, method="POST /v2", after=0)
+            if chance.random() < 0.3:
+                add(at, "payer", "kill", step=chance.choice(STEPS), after=chance.randrange(12))
+        for _ in range(chance.choice([0, 1, 2])):
+            at = begin + chance.randrange(22 * HOUR)
+            add(at, "auditor", "load", order=chance.choice(["ASC", "DESC"]),
+                since=chance.choice([None, chance.randrange(60)]))  # fmt: skip
+            if chance.random() < _SHARE:
+                for number in range(6):
+                    add(at + number * NS // 3, "world", "move", cents=chance.randrange(1, 10**4))
 
 
 def bank(chance: random.Random, syncs: Sequence[int], add: Callable[..., None]) -> None:

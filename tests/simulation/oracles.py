@@ -36,6 +36,8 @@ from tests.simulation.schedule import Wrong
 from tests.simulation.sometimes import sometimes
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fundlab.evidence.verify import Verification
     from fundlab.sync.run import SyncResult
     from tests.simulation.desk import Desk
@@ -300,6 +302,30 @@ def has_all(
         check(id_ in rows, f"the sync left out transfer {id_} of {row['created_at']}")
         mine, theirs = rows[id_]["updated_at"], moment(row["updated_at"])
         check(mine >= theirs, f"the sync left transfer {id_} as of {mine}, not {theirs}")
+
+
+def loaded(
+    desk: Desk, frame: pd.DataFrame, before: dict[str, Row], start: int | None, order: str
+) -> None:
+    """What was loaded has each row once, in order, none of before ``start``, and all that the
+    service had ``before`` from then on, as it was or newer."""
+    created = [time.value for time in frame["created_at"]]
+    check(created == sorted(created, reverse=order == "DESC"), f"loaded out of order: {order}")
+    check(frame["id"].is_unique, "a row was loaded twice")
+    check(start is None or min(created, default=start) >= start, "rows of before were loaded")
+    known = at_the_service(desk)
+    rows = {row["id"]: row for row in frame.to_dict("records")}
+    for id_, row in rows.items():
+        there = known.get(id_)
+        if there is not None and moment(there["updated_at"]) == row["updated_at"].value:
+            for name in ("amount", "total"):
+                check(row[name] == dec(there[name]), f"{id_} has another {name}: {row[name]}")
+    wanted = {
+        id_: row for id_, row in before.items()
+        if start is None or moment(row["created_at"]) >= start
+    }  # fmt: skip
+    times = {id_: row | {"updated_at": row["updated_at"].value} for id_, row in rows.items()}
+    has_all(desk, times, wanted, full=True)
 
 
 def balanced(desk: Desk, store: fl.Store, result: SyncResult, moved: int) -> None:

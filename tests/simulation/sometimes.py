@@ -20,6 +20,11 @@ STATES: Final = (
     "a batch was refused for the limit of the day",
     "a batch that the limit just covers was paid",
     "a batch was paid of which a row had been paid before",
+    # approvals
+    "a payment that another person had approved was made",
+    "what nobody who may had approved for this payment was refused",
+    # what a notebook loads without a store
+    "rows were loaded while others were added",
     # rules, quotes, other assets, internal transfers
     "a rule whose first answer was lost was made once",
     "a rule converted what arrived",
