@@ -138,6 +138,8 @@ def _not_code(node: ast.AST) -> list[ast.AST]:
         return [node.annotation]
     if isinstance(node, ast.arg) and node.annotation is not None:
         return [node.annotation]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
+        return list(node.keywords)  # that both are as long, where anything else were wrong before
     if isinstance(node, ast.FunctionDef) and node.returns is not None:
         return [node.returns, *node.decorator_list]
     if isinstance(node, ast.ClassDef):
@@ -362,7 +364,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2_000)
     parser.add_argument("--rooms", nargs="*", default=ROOMS)
     parser.add_argument("--since", help="only lines that changed since this revision")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="then it ends")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="then no more are judged"
+    )
     given = parser.parse_args()
 
     only = None if given.since is None else changed_lines(given.since)
@@ -376,7 +380,6 @@ def main() -> int:
     random.Random(given.seed).shuffle(chosen)
     chosen = chosen[: given.count]
     excused, results, survivors = accepted(), Counter[str](), list[str]()
-    began = time.monotonic()
     print(f"seed {given.seed}", flush=True)
     if only is None:
         rooms = {folder: reached(folder) for folder in folders() if chosen}
@@ -384,6 +387,7 @@ def main() -> int:
         rooms = {room: reached(room, only) for room in sorted({room for room, _ in chosen})}
     for name in _HEAVY:
         importlib.import_module(name)
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(
