@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from fundlab.client.client import Client
-from fundlab.client.transport import Environment
 from fundlab.settings.settings import Settings
 
 SECRET = "canary-5f0c2d"
@@ -33,12 +32,13 @@ def server() -> Iterator[scripted.Scripted]:
 
 @pytest.fixture
 def make_client(server: scripted.Scripted) -> Iterator[Callable[..., Client]]:
-    """A client of ``server``; keywords are settings, ``signer`` and ``environment``."""
+    """A client of ``server``; keywords are settings, ``signer`` and ``environment``: of itself it
+    waits in no time."""
     clients = []
 
     def make(**settings: Any) -> Client:
         own = {name: settings.pop(name, None) for name in ("signer", "environment")}
-        own["environment"] = own["environment"] or Environment(draw=lambda: 0.0)
+        own["environment"] = own["environment"] or scripted.skipping(draw=lambda: 0.0)
         given = {
             "base_url": server.url,
             "auth_url": server.url,

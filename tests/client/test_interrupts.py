@@ -20,6 +20,7 @@ from scripted import answer, problem, reset, token
 from fundlab.base.errors import DataError
 from fundlab.base.threads import gathered
 from fundlab.client.client import Client
+from fundlab.client.transport import Environment
 from fundlab.sync.loaders import load_transfers
 
 LIMIT_S = 2.0
@@ -160,9 +161,9 @@ def test_nothing_is_sent_with_a_token_that_comes_when_nobody_waits_any_more(
 
 
 def test_no_thread_sleeps_on_until_its_next_try_when_nobody_waits_any_more(
-    server: scripted.Scripted, client: Client
+    server: scripted.Scripted, make_client: Callable[..., Client]
 ) -> None:
-    asked = threading.Event()
+    asked, client = threading.Event(), make_client(environment=Environment())
 
     def respond(connection: socket.socket, request: scripted.Received) -> None:
         connection.sendall(problem(503, headers={"Retry-After": "60"}))

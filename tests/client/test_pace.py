@@ -142,9 +142,11 @@ def test_every_call_comes_through_at_nearly_the_services_pace(
 
 
 def test_a_load_with_many_workers_ends_at_a_limited_service(
-    server: scripted.Scripted, client: Client, caplog: pytest.LogCaptureFixture
-) -> None:
+    server: scripted.Scripted, make_client: Callable[..., Client],
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
     service = FakeService([transfer(n) for n in range(60)], largest_page=1)
+    client = make_client(environment=Environment())
     limit, lock, refused = Limit("bucket", 20), threading.Lock(), [0]
 
     def respond(connection: socket.socket, request: scripted.Received) -> None:
