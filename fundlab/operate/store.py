@@ -96,7 +96,9 @@ class Store(TableStore):
     ) -> None:
         path = store_folder() if path is None else path
         super().__init__(path, filesystem=filesystem, clock=clock, read_only=read_only)
-        self._read_only |= self.name in map(os.path.realpath, _SAMPLES)
+        recipe = Path(self.name).with_name("make_sample.py")  # as a clone has, installed or not
+        installed = self.name in map(os.path.realpath, _SAMPLES)
+        self._read_only |= installed or (recipe.exists() and Path(self.name).name == "sample")
 
     def sync(
         self,

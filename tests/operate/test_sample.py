@@ -76,6 +76,16 @@ def test_no_command_writes_to_it_either(tmp_path: Path, fundlab: Any) -> None:
     assert content(folder) == before
 
 
+def test_nor_to_that_of_a_clone_that_is_installed_elsewhere(tmp_path: Path, fundlab: Any) -> None:
+    sample = tmp_path / "data" / "sample"
+    shutil.copytree(str(fl.sample().path), sample)
+    shutil.copy(ROOT / "data" / "make_sample.py", sample.parent)
+    before = content(sample)
+    asked = ("2026-10", "--store", sample, "--out", tmp_path / "out", "--format", "csv")
+    assert fundlab("report", *asked)[0] == 0
+    assert content(sample) == before
+
+
 def test_a_copy_can_be_written_to(tmp_path: Path) -> None:
     shutil.copytree(str(fl.sample().path), tmp_path / "mine")
     mine = fl.Store(tmp_path / "mine")
