@@ -110,8 +110,11 @@ def books_of(
         rows = in_entries(bench, rows, zone)
         entries = bench.collect(rows.select(*ENTRIES.names)).cast(ENTRIES)
         assertions = _observed(bench, now, basis, store, close, chart, end)
+    known_as = "not closed: they may change" if close is None else f"as closed at {close.record.at}"
+    begin = "begin with opening balances" if before is None else f"go on from {before.period}"
+    service = (store.service() or {}).get("base_url", "")
     return Books(
-        title=_title(store, period, basis, close, before),
+        title=f"Books of {period} ({basis} basis), {known_as}; {begin}. {service}".rstrip(),
         first=_day(first, zone),
         last=_day(end - 1, zone),
         entries=entries,
@@ -202,16 +205,6 @@ def _observed(
         for touched, moved in [since.get((profile, asset), (0, Decimal(0)))]
         if touched <= at
     ]  # fmt: skip
-
-
-def _title(
-    store: TableStore, period: str, basis: Basis, close: Close | None, before: Close | None
-) -> str:
-    """The first line: whose books, of when, and what they go on from."""
-    known = "not closed: they may change" if close is None else f"as closed at {close.record.at}"
-    begin = "begin with opening balances" if before is None else f"go on from {before.period}"
-    service = (store.service() or {}).get("base_url", "")
-    return f"Books of {period} ({basis} basis), {known}; {begin}. {service}".rstrip()
 
 
 def _day(moment: int, zone: str) -> date:

@@ -19,6 +19,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, Final
@@ -135,18 +136,14 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1, set_aside: bo
         try:
             _decoded(table, page_of_one, page)
         except DataError as error:
-            invalid.append(InvalidRow(table.name, _id_in(raw), bytes(raw).decode(), error.reason))
+            id_ = None
+            with suppress(KeyError, msgspec.ValidationError):
+                id_ = msgspec.json.decode(_members(raw)["id"], type=str) or None
+            invalid.append(InvalidRow(table.name, id_, bytes(raw).decode(), error.reason))
         else:
             read.append(raw)
     whole = _decoded(table, msgspec.json.encode({**loose, items: read}), page)
     return replace(whole, invalid=tuple(invalid))
-
-
-def _id_in(raw: msgspec.Raw) -> str | None:
-    try:
-        return msgspec.json.decode(_members(raw)["id"], type=str) or None
-    except (KeyError, msgspec.ValidationError):
-        return None
 
 
 def _decoded(table: Table, body: bytes, page: int) -> Page:
