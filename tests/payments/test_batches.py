@@ -216,6 +216,7 @@ def test_a_batch_expires_like_a_plan(bench: Any) -> None:
     times = [1_800_000_000 * 10**9]  # 08:00 UTC
     plan = batch(bench, table(bench, "1.00"), now=lambda: times[0])
     times[0] += 15 * 60 * 10**9
+    assert plan.expires_at == times[0]
     with pytest.raises(ActionRefused, match="expired at 08:15 UTC; nothing was sent"):
         plan.submit(confirm=plan.code)
     times[0] -= 1

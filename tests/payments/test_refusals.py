@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from benches import approved_account
 
@@ -141,6 +142,8 @@ def available(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
 
 
 def test_a_balance_that_no_longer_covers_the_plan(bench: Any, available: Any) -> None:
+    available("60.00")
+    assert bench.plan("60.00").available == 60
     available("100.00")
     plan = bench.plan("60.00")
     available("59.99")
@@ -167,11 +170,25 @@ def test_amounts_in_a_refusal_have_their_separators(
             new_bench(**{name: limit}).plan("2500.01")
 
 
-def test_a_balance_that_fell_and_still_covers_it_is_paid(bench: Any, available: Any) -> None:
+@pytest.mark.parametrize("left", ["99.99", "60.00"])
+def test_a_balance_that_fell_and_still_covers_it_is_paid(
+    bench: Any, available: Any, left: str
+) -> None:
     available("100.00")
     plan = bench.plan("60.00")
-    available("99.99")
+    available(left)
     assert plan.submit(confirm=plan.code).amount == 60
+
+
+def test_a_row_that_another_kernel_paid_needs_no_balance(bench: Any, available: Any) -> None:
+    asked = {"profile_id": bench.profile_id, "fiat_account_id": bench.account.id}
+    rows = pd.DataFrame([{**asked, "amount": "60.00", "ref_id": "a"},
+                         {**asked, "amount": "30.00", "ref_id": "b"}])  # fmt: skip
+    available("100.00")
+    plans = fl.plan_withdrawals(bench.client, rows, say=bench.said.append)
+    bench.pay("60.00", ref_id="a")
+    available("30.00")
+    assert plans.submit(plans.code, progress=False)["state"].tolist() == ["done", "done"]
 
 
 def test_a_floor_of_the_balance(bench: Any, available: Any) -> None:

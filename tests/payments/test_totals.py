@@ -223,6 +223,7 @@ def test_what_cannot_be_sent_is_refused_while_planning(bench: Any) -> None:
     bench.pay("1.00")
     with pytest.raises(ActionRefused, match=r"total=25\.00 does not exceed the fee of 25\.00"):
         bench.plan(None, total="25.00")
+    assert bench.plan(None, total="25.01").amount == Decimal("0.01")
     cubix = approved_account(
         bench.sandbox, bench.client, fiat_network_instructions={"wallet_address": "C-1"}
     )
