@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from fundlab.base.values import Amount, Instant, fraction_digits, length_text
+from fundlab.base.values import (
+    Amount,
+    Instant,
+    exact_sum,
+    fraction_digits,
+    length_text,
+    money_text,
+    plain_text,
+)
 
 AMOUNTS = st.from_regex(r"[0-9]{0,20}\.[0-9]{1,18}|[0-9]{1,20}", fullmatch=True)
 NS = st.integers(-9_214_560_000_000_000_000, 9_214_646_400_000_000_000 - 1)  # 1678 to 2261
@@ -30,6 +38,31 @@ def test_an_amount_keeps_its_text_and_its_value(text: str) -> None:
     assert hash(amount) == hash(Decimal(text))
     with localcontext(prec=3):
         assert Amount(text) == amount
+
+
+LONG = "12345678901.123456789012345678"
+
+
+@pytest.mark.parametrize(
+    ("amount", "plain", "money"),
+    [
+        (LONG, LONG, "12,345,678,901.123456789012345678"),
+        ("-1234567.10", "-1234567.1", "-1,234,567.10"),
+        ("-0.5", "-0.5", "-0.50"),
+        ("1E+3", "1000", "1,000.00"),
+        ("0E-7", "0", "0.00"),
+        ("0.125", "0.125", "0.125"),
+    ],
+)
+def test_amounts_as_text_keep_every_digit(amount: str, plain: str, money: str) -> None:
+    assert (plain_text(Decimal(amount)), money_text(Decimal(amount))) == (plain, money)
+
+
+def test_sums_are_exact_in_any_order() -> None:
+    amounts = [Decimal(LONG), Decimal("0.000000000000000001"), Decimal("99999999999999999999")]
+    assert exact_sum(amounts) == exact_sum(reversed(amounts))
+    assert str(exact_sum(amounts)) == "100000000012345678900.123456789012345679"
+    assert exact_sum([]) == 0
 
 
 @given(AMOUNTS)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import zipfile
 from datetime import UTC, datetime
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -75,18 +75,6 @@ def test_movements_lead_from_opening_to_closing(october: tuple[Any, Path]) -> No
         amounts = list(rows["amount"])
         assert sum(amounts[:-1], D(0)) == amounts[-1]
         assert "Unexplained" not in set(rows["step"])
-
-
-@pytest.mark.thorough
-def test_the_callers_decimal_context_rounds_nothing(
-    october: tuple[Any, Path], good: fl.Store
-) -> None:
-    with localcontext() as context:
-        context.prec = 3
-        rounded = reports.read_report(good, "2026-10")
-    for name in ("movements", "balances"):
-        expected = getattr(october[0], name)
-        assert getattr(rounded, name).astype("str").equals(expected.astype("str"))
 
 
 @pytest.mark.seconds
