@@ -1,18 +1,13 @@
-"""The decoder against an oracle on random values and broken pages: no silent difference."""
+"""The decoder against an oracle on random values: no silent difference."""
 
-import json
 import random
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_service import FakeService, transfer
 from test_decode import amount_by_hand, instant_by_hand, page
 from test_decode import transfer as record
 
-from fundlab import Store, load_transfers
-from fundlab.base.errors import DataError, ProtocolError
+from fundlab.base.errors import DataError
 from fundlab.tables import decode_page
 
 AMOUNT_PIECES = ("0", "1", "9", "00", ".", ".5", "e5", "-", "+", " ", "\n", "٣", "_", "1" * 18)
@@ -65,75 +60,3 @@ def test_values(count: int, seed: int, figure: Any) -> None:
         instants = [random_instant(chance) for _ in range(500)]
         check_column("created_at", instants, [instant_by_hand(text) for text in instants])
     figure(f"values: {count:,} amounts and times decoded as by hand, or refused by name")
-
-
-def broken_pages(chance: random.Random) -> Iterator[tuple[bytes, int | None]]:
-    """Pages with something wrong; of each the number of rows that can be read, ``None`` where it
-    is not a page."""
-    while True:
-        records = [transfer(n) for n in range(200, 200 + chance.randint(1, 30))]
-        body = json.dumps({"items": records, "next_page_cursor": ""})
-        victim = chance.choice(records)
-        kind = chance.randrange(7)
-        if kind == 0:
-            yield body[: chance.randrange(len(body))].encode(), None
-        elif kind == 1:
-            at = chance.randrange(1, len(body))
-            yield body[:at].encode() + b"\xff" + body[at:].encode(), None
-        elif kind == 6:
-            other = chance.choice(([], {"items": {}}, {"rows": records}, 7))
-            yield json.dumps(other).encode(), None
-        else:
-            if kind == 2:
-                wrong = ("1e5", "-1", "+1", "5.", "", "NaN", "1,0", 5, "1" * 21, f".{'1' * 19}")
-                victim[chance.choice(("amount", "fee", "total"))] = chance.choice(wrong)
-            elif kind == 3:
-                wrong = ("now", "", "2026-03-01", "2026-03-01T00:00:00", "2026-02-30T00:00:00Z", 7)
-                victim[chance.choice(("created_at", "updated_at"))] = chance.choice(wrong)
-            elif kind == 4:
-                victim["id"] = chance.choice((None, "", 7, [], {}))
-            else:
-                wrong = (7, [], {}, True)
-                victim[chance.choice(("memo", "status", "asset"))] = chance.choice(wrong)
-            yield json.dumps({"items": records}).encode(), len(records) - 1
-
-
-class OnePageBroken(FakeService):
-    """Answers the second page of transfers with ``body``."""
-
-    body = b""
-
-    def fetch_page(self, operation: str, params: Any) -> bytes:
-        found = super().fetch_page(operation, params)
-        return self.body if "page_cursor" in dict(params) else found
-
-
-@pytest.mark.parametrize("count", [50, pytest.param(1_000, marks=pytest.mark.campaign)])
-def test_broken_pages(tmp_path: Path, count: int, seed: int, figure: Any) -> None:
-    """What is not a page stops a sync, and a row that cannot be read any loader to a frame; a sync
-    sets the row aside and stores the others."""
-    chance = random.Random(seed)
-    pages = broken_pages(chance)
-    aside = 0
-    for number in range(count):
-        store = Store(tmp_path / str(number))
-        service: Any = OnePageBroken([transfer(n) for n in range(200)], largest_page=50)
-        service.body, readable = next(pages)
-        error = ProtocolError if readable is None else DataError
-        with pytest.raises(error, match=r"transfers") as caught:
-            load_transfers(service)
-        assert "\n" not in str(caught.value)
-        if readable is None:
-            with pytest.raises(ProtocolError, match=r"transfers"):
-                store.sync(service, tables=["transfers"])
-            assert len(store.read("transfers")) == len(store.set_aside()) == 0
-        else:
-            store.sync(service, tables=["transfers"])
-            # The first page, the newest (the list ended early), and what the broken one has.
-            assert len(store.read("transfers")) == 50 + 50 + readable
-            assert len(store.set_aside()) == 1
-            aside += 1
-    figure(
-        f"values: {count:,} broken pages: {count - aside:,} refused by name, nothing of them "
-        f"stored; of {aside:,} one row set aside and every other stored"
-    )
