@@ -1,6 +1,7 @@
-"""Killed, run again: every confirmed payment is made once. The ledger is asked.
+"""A batch that is killed and run again: every payment is made once. The ledger is asked.
 
-These are real processes; kills at every step, among all else that goes wrong, are the simulation's.
+These are real processes; kills at every step, among all else that goes wrong, are the simulation's,
+and a single payment in a kernel that is killed is ``test_kernels``'.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ from typing import Any
 
 import pytest
 from benches import approved_account
-from payer import Orders, Payer, orders, run
+from payer import Payer, orders, run
 
 import fundlab as fl
 from fundlab.sandbox.serve import Sandbox
 
 FEE = 25
 PACE_S = 0.05  # of a batch's payments, so that a kill finds some made and some not
-LONGEST_S = 0.12  # what one plan and its submission take here, and some more
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +50,6 @@ def new_account(service: Sandbox) -> str:
         return approved_account(service, client).id
 
 
-def one_payment(service: Sandbox, store: Path, amount: str = "10.00") -> Orders:
-    rich = richest(service)[0]
-    payment = {"profile_id": rich, "fiat_account_id": new_account(service), "amount": amount}
-    return orders(service, store, [payment])
-
-
 def richest(service: Sandbox) -> list[str]:
     """The profiles, those with most to spend first."""
     entries = {
@@ -64,33 +58,6 @@ def richest(service: Sandbox) -> list[str]:
         if entry["asset"] == "USD" and entry["owner"].startswith("available/")
     }
     return sorted(entries, key=lambda profile_id: -entries[profile_id])
-
-
-def check_one(service: Sandbox, wanted: Orders, before: Fraction) -> None:
-    made = withdrawn(service, wanted.payments[0]["fiat_account_id"])
-    assert [row["amount"] for row in made] == ["10.00"]
-    assert before - spendable(service) == 10 + FEE
-    assert fl.journal(wanted.store)["state"].tolist() == ["done"]
-
-
-def kill_and_run_again(service: Sandbox, store: Path, seconds: float) -> bool:
-    wanted = one_payment(service, store)
-    before = spendable(service)
-    payer = Payer(wanted)
-    payer.start()
-    at_work = payer.kill_after(seconds)
-    left = fl.journal(store)
-    failed, said = run(wanted)
-    assert failed == 0
-    paid_before = len(left) == 1 and said[0].startswith("already submitted")
-    assert paid_before or said[0].startswith("submitted")
-    check_one(service, wanted, before)
-    return at_work
-
-
-@pytest.mark.seconds
-def test_killed_and_run_again_pays_once(service: Sandbox, tmp_path: Path) -> None:
-    kill_and_run_again(service, tmp_path, LONGEST_S / 2)
 
 
 def many(service: Sandbox, count: int, account: str) -> list[dict[str, str]]:
