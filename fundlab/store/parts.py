@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeVar
@@ -36,6 +37,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from fundlab.base.arrow import numbers
 from fundlab.base.errors import StoreChanged, StoreDamaged, StoreError, first_line
 from fundlab.base.values import Instant
 from fundlab.store import disk
@@ -51,6 +53,8 @@ BOOKKEEPING: Final[Mapping[str, Sequence[pa.Field]]] = {
     "part": (pa.field(REPLACED_PART, pa.int32()), pa.field(REPLACED_ROW, pa.int64())),
     "base": (pa.field(FROM, pa.int32()), pa.field(TO, pa.int32())),
 }
+
+_POINTERS: Final = pa.schema(BOOKKEEPING["part"])
 
 HEADER: Final = b"fundlab"
 ROW_GROUP_ROWS: Final = 65_536
@@ -121,6 +125,22 @@ class Part:
     rows: int
     live_groups: int
     replacing: Mapping[int, int]
+
+    @cached_property
+    def pointers(self) -> Sequence[tuple[npt.NDArray[np.int64], ...]]:
+        """Of each row group in which rows replace others the positions of these, and which they
+        replace: numbers of files, and positions there. Read once, as long as the file is the same.
+        """
+        found: list[tuple[npt.NDArray[np.int64], ...]] = []
+        if not self.replacing:
+            return found
+        reader = PartReader(self)
+        for number in self.replacing:
+            columns = reader.read(number, _POINTERS).columns
+            given = numbers(pc.or_(*(column.is_valid() for column in columns)))
+            rows = np.flatnonzero(given) + self.starts[number]
+            found.append((rows, *(numbers(column.fill_null(-1))[given] for column in columns)))
+        return found
 
     def groups_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
         """The row groups that hold the rows at these positions."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
 from typing import Final, TypeVar
 
 import numpy as np
@@ -40,7 +39,6 @@ _ATTEMPTS: Final = 10
 _PATIENCE_S: Final = 20.0
 _PAUSE_S: Final = 0.05
 
-_POINTERS: Final = pa.schema(BOOKKEEPING["part"])
 _LIFE: Final = pa.schema(BOOKKEEPING["base"])
 _BEGINNING: Final = pa.schema([_LIFE.field(FROM)])
 
@@ -123,14 +121,7 @@ class Snapshot:
         before: dict[int, Part] = {}
         found: list[Pointer] = []
         for part in self.files:
-            readers = [PartReader(part)] if part.replacing else []
-            for reader, number in product(readers, part.replacing):
-                pointers = reader.read(number, _POINTERS)
-                given = numbers(pc.or_(*(column.is_valid() for column in pointers.columns)))
-                rows = np.flatnonzero(given) + part.starts[number]
-                targets, replaced = (
-                    numbers(column.fill_null(-1))[given] for column in pointers.columns
-                )
+            for rows, targets, replaced in part.pointers:
                 for seq in np.unique(targets).tolist():
                     mine = targets == seq
                     target = before.get(seq)
