@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from random_books import AMOUNTS, Judged, frames_of, judge, made_world
 from transfer_examples import DAY, SCHEMA, START
 
 from fundlab import bank
-from fundlab.bank.sums import covers
+from fundlab.bank.sums import by_chance, components, count_alike, covers, sums_to
 from fundlab.base.errors import AnalysisError, OtherSideWarning
 
 D = Decimal
@@ -432,9 +433,57 @@ def test_the_order_of_rows_changes_nothing() -> None:
         assert groups_of(one) == groups_of(other)
 
 
-def test_of_many_choices_that_leave_none_over_two_are_shown() -> None:
+def test_of_many_choices_that_leave_none_over_two_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pairs = [frozenset(pair) for pair in ((1, 2), (3, 4), (1, 3), (2, 4), (1, 4), (2, 3))]
     found = covers({1, 2, 3, 4}, pairs)  # of three
     assert len(found) == 2
     assert all(sorted(number for pair in one for number in pair) == [1, 2, 3, 4] for one in found)
     assert covers({1, 2, 3, 4}, [pairs[0], pairs[2]]) == []
+    assert covers({1, 2}, pairs[:1]) == [pairs[:1]]
+    both = {frozenset(one) for one in covers({1, 2, 3, 4}, pairs[:4])}  # no member has one alone
+    assert both == {frozenset(pairs[:2]), frozenset(pairs[2:4])}
+    monkeypatch.setattr("fundlab.bank.sums._MOST_STEPS", 3)
+    assert covers({1, 2, 3, 4}, pairs) == []  # which takes too long
+
+
+def test_sums_are_those_that_trying_each_choice_finds() -> None:
+    rng = random.Random(3)
+    for _ in range(400):
+        amounts = [rng.choice((rng.randint(1, 9), 10 * rng.randint(1, 9)))
+                   for _ in range(rng.randint(0, 6))]  # fmt: skip
+        total = sum(amounts)
+        target = rng.choice((total, total + 1, sum(amounts[:2]), sum(amounts[1:4]), 91))
+        if target in amounts:
+            continue  # one alone is no sum
+        choices = [[*range(len(amounts))]] if target == total else [
+            [*places] for count in range(2, len(amounts)) for places in combinations(
+                range(len(amounts)), count) if sum(amounts[place] for place in places) == target
+        ]  # fmt: skip
+        choices = choices if len(amounts) > 1 else []
+        found, all_tried = sums_to(target, amounts)
+        assert (sorted(places for places, _ in found), all_tried) == (sorted(choices), True)
+    for many, tried in ((10, True), (11, False)):
+        found, all_tried = sums_to(3, [*range(2, 2 + 2 * many, 2)])  # of even ones none is odd
+        assert (found, all_tried) == ([], tried)
+        assert sums_to(1000, [1] * many) == ([], True)  # all of them are less
+
+
+def test_how_many_sums_chance_would_make() -> None:
+    # Two sums of whole units lie in the tenth below 100, of forty in the fifth around it.
+    assert sums_to(100, [33, 67, 91])[0] == [([0, 1], 0.2)]
+    assert sums_to(100, [33, 67, 90])[0] == [([0, 1], 0.1)]  # 90 is a tenth away
+    assert sums_to(100, [30, 70, 91])[0] == [([0, 1], 1.0)]  # and 91 is in no sum of tens
+    assert sums_to(100, [30, 70])[0] == [([0, 1], 0.5)]
+    assert count_alike([89, 90, 100, 110, 111], 100) == 3
+    assert count_alike([-111, -110, -100, -90, -89], -100) == 3
+    assert by_chance(3, -200, [20, 30]) == 0.75
+    assert by_chance(1, 0, [7]) == 35.0
+
+
+def test_groups_are_connected_by_their_members() -> None:
+    edges = [frozenset(one) for one in ({1, 2}, {3, 4}, {5, 2}, {6, 4}, {7, 8}, {5, 9})]
+    assert components(edges) == [
+        [edges[0], edges[2], edges[5]], [edges[1], edges[3]], [edges[4]]
+    ]  # fmt: skip
