@@ -96,7 +96,7 @@ class Store(TableStore):
     ) -> None:
         path = store_folder() if path is None else path
         super().__init__(path, filesystem=filesystem, clock=clock, read_only=read_only)
-        recipe = Path(self.name).with_name("make_sample.py")  # as a clone has, installed or not
+        recipe = Path(self.name).parent / "make_sample.py"  # as a clone has, installed or not
         installed = self.name in map(os.path.realpath, _SAMPLES)
         self._read_only |= installed or (recipe.exists() and Path(self.name).name == "sample")
 

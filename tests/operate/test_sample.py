@@ -86,6 +86,11 @@ def test_nor_to_that_of_a_clone_that_is_installed_elsewhere(tmp_path: Path, fund
     assert content(sample) == before
 
 
+def test_the_root_of_a_disk_is_a_folder_without_a_store() -> None:
+    with pytest.raises(StoreError, match="there is no store at /;"):
+        fl.Store("/").read("transfers")
+
+
 def test_a_copy_can_be_written_to(tmp_path: Path) -> None:
     shutil.copytree(str(fl.sample().path), tmp_path / "mine")
     mine = fl.Store(tmp_path / "mine")
