@@ -21,7 +21,7 @@ from fundlab.base.periods import Moment, period_bounds
 from fundlab.decimals import DecimalDtype
 from fundlab.evidence.closes import Close, booked_since, closes_of
 from fundlab.evidence.vanished_rows import accepted_gone
-from fundlab.evidence.verdict import judge_accounts
+from fundlab.evidence.verdict import OPENING, judge_accounts
 from fundlab.models import COMPLETED
 from fundlab.store.snapshot import steadily
 from fundlab.tables import to_frame
@@ -232,7 +232,9 @@ def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> l
             closes, store.current("transfers", as_of), store.snapshot("events", as_of), gone
         )
     ):
-        if opening is None:  # what was taken over, if anything
+        if opening is None and store.snapshot("transfers", as_of).begins is None:
+            opening = to_frame(OPENING.empty_table())  # nothing was taken over
+        elif opening is None:
             opening = judge_accounts(store.accounts(as_of)).opening
         moved = bridge(
             then, now, close.period, known_at=close.known_at, tz=close.tz, basis=close.basis,

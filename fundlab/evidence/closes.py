@@ -212,7 +212,7 @@ def booked_since(
     )  # fmt: skip
     told = min(one.limit("events") for one in due)
     end = pa.scalar(max(one.end for one in due))
-    said, every = completions(events), versions(transfers, _LOOK)
+    said, every = completions(events), versions(transfers, _LOOK, since=first)
     learned = every.filter(pc.greater(every.column(FROM), first))
     early = [
         pc.fill_null(pc.less(learned.column(name).cast(pa.int64()), end), True)
@@ -222,15 +222,17 @@ def booked_since(
     early.append(pc.is_in(learned.column("id"), value_set=before))
     new = learned.filter(pc.or_(pc.or_(early[0], early[1]), early[2]))
     replaced = every.filter(pc.fill_null(pc.greater(every.column(TO), first), False))
-    known = every.filter(pc.less_equal(every.column(FROM), last)).column("id").combine_chunks()
     later = said.filter(pc.greater(said.column(FROM), told)).column("transfer_id")
-    later = later.filter(pc.is_in(later, value_set=known))
+    if len(later):
+        known = versions(transfers, ("id",), ids=later.combine_chunks())
+        known = known.filter(pc.less_equal(known.column(FROM), last)).column("id")
+        later = later.filter(pc.is_in(later, value_set=known.combine_chunks()))
     differ = pa.array(sorted(set().union(*(gone[one.hash] ^ gone_now for one in due))), pa.string())
     ids = pa.chunked_array([*new.column("id").chunks, *replaced.column("id").chunks,
                             *later.chunks, differ], pa.string()).unique()  # fmt: skip
     if not len(ids):
         return []
-    rows = versions(transfers, _BOOKED, ids)
+    rows = versions(transfers, _BOOKED, ids=ids)
     said = said.filter(pc.is_in(said.column("transfer_id"), value_set=ids))
 
     def at(limit: int, events_limit: int, left_out: set[str]) -> pa.Table:

@@ -44,7 +44,7 @@ _TABLE: Final = pa.schema(
     + [(name, AMOUNT_TYPE) for name in ("rebuilt", "reported", "difference")]
     + [("status", _TEXT), ("proof", _TEXT), ("proved_until", INSTANT_TYPE)]
 )
-_OPENING: Final = pa.schema([*((name, _TEXT) for name in KEYS), ("balance", AMOUNT_TYPE)])
+OPENING: Final = pa.schema([*((name, _TEXT) for name in KEYS), ("balance", AMOUNT_TYPE)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -137,7 +137,7 @@ def judge_accounts(accounts: Accounts) -> Judgement:
     taken = [
         (a.profile_id, a.asset, a.opening) for a in _judged(accounts) if late and a.observations
     ]
-    opening = to_frame(exact_table(_OPENING, taken))
+    opening = to_frame(exact_table(OPENING, taken))
     observations = to_frame(asserted_balances(accounts, opened=True))
     return pronounce(to_frame(table), observations, opening, begins=accounts.begins,
                      transfers=accounts.transfers, accepted=accounts.accepted,
@@ -225,7 +225,7 @@ def pronounce(
             earlier = number_of(int(agreeing.sum()), "earlier observation")
             words.append(f"{earlier} differed, and later ones agree (store.assertions()).")
     words += [*shortfalls, *accepted]
-    opening = to_frame(_OPENING.empty_table()) if opening is None else opening
+    opening = to_frame(OPENING.empty_table()) if opening is None else opening
     return Judgement(state, since, len(table), breaks, headline, " ".join(words), table, opening,
                      observations, tuple(shortfalls))  # fmt: skip
 

@@ -227,6 +227,12 @@ class Store(TableStore):
         >>> store.verify().ok
         True
         """
+        return self._verified(anchor)[0]
+
+    def _verified(
+        self, anchor: str | os.PathLike[str] | None = None
+    ) -> tuple[Verification, list[Restatement] | None]:
+        """And the closed periods that have moved, where no file is damaged."""
         wanted = None if anchor is None else read_anchor(anchor)
         if wanted is None:
             self.check_there()  # of a store that is not there nothing is wrong
@@ -241,10 +247,14 @@ class Store(TableStore):
             except (StoreError, OSError) as error:
                 said = f"not to be read ({error})"
                 wrong.append(Problem("anchor", "anchor", "what was anchored", "as it was", said))
-        moved = () if verification.is_damaged else tuple(map(str, moved_periods(self)))
-        verification = replace(verification, problems=(*verification.problems, *wrong), moved=moved)
+        moved = None if verification.is_damaged else moved_periods(self)
+        verification = replace(
+            verification,
+            problems=(*verification.problems, *wrong),
+            moved=tuple(map(str, moved or ())),
+        )
         self.note_run("verify", {"problems": verification.count})
-        return verification
+        return verification, moved
 
     def close(
         self,
@@ -276,10 +286,10 @@ class Store(TableStore):
         from fundlab.reports.inputs import Held, Seen
 
         with self.lock() as check_held:
-            found, rows = self.verify(), Held(self, basis)
+            (found, moved), rows = self._verified(), Held(self, basis)
             content = freeze(
                 self, found, period, basis=basis, by=by, note=note,
-                with_breaks=with_breaks, restate=restate, tz=tz, rows=rows,
+                with_breaks=with_breaks, restate=restate, tz=tz, rows=rows, moved=moved,
             )  # fmt: skip
             seen = None if found.judgement is None else Seen(found.judgement, rows)
             return seal(self, content, check_held, seen)

@@ -43,14 +43,16 @@ def freeze(
     restate: str | None = None,
     tz: str = "UTC",
     rows: Held | None = None,
+    moved: list[Restatement] | None = None,
 ) -> dict[str, Any]:
     """The content of the record that closes ``period``; the caller holds the store's lock.
 
-    ``found`` is what verifying the store found, ``rows`` are its transfers. Raises ``CloseRefused``
-    with what stands in the way: a period that is not over, a damaged file, an earlier closed period
-    that has moved; and, unless ``with_breaks`` is the reason to accept them, every break and row
-    that breaks a rule, and that nothing was compared. Raises ``InvalidRequest`` for a period that
-    is closed already, unless ``restate`` is the reason to close it anew, as it is known now.
+    ``found`` is what verifying the store found, ``rows`` are its transfers and ``moved`` the closed
+    periods that have moved, where somebody read them. Raises ``CloseRefused`` with what stands in
+    the way: a period that is not over, a damaged file, an earlier closed period that has moved;
+    and, unless ``with_breaks`` is the reason to accept them, every break and row that breaks a
+    rule, and that nothing was compared. Raises ``InvalidRequest`` for a period that is closed
+    already, unless ``restate`` is the reason to close it anew, as it is known now.
     """
     choice("basis", basis, tuple(MOMENTS))
     if not isinstance(period, str):
@@ -61,7 +63,7 @@ def freeze(
             raise InvalidRequest(f"{name}={reason!r}: give the reason")
     first, end = period_bounds(period, tz)
     known_at = last_publication(store)
-    moved = restatements(store)
+    moved = restatements(store) if moved is None else moved
     closed = find_close(store, period, basis)
     old = next((one for one in moved if one.close == closed), None)
     if closed is not None and restate is None:

@@ -7,7 +7,7 @@ published. Later versions of a completed transfer do not move it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from fundlab.models import COMPLETED
 from fundlab.store.changes import Hashes, hash_texts
-from fundlab.store.parts import FROM, TO, PartReader, each_row_group, in_row_groups
+from fundlab.store.parts import FROM, TO, Part, PartReader, each_row_group, in_row_groups
 from fundlab.store.snapshot import Snapshot, read_group_versions, read_versions
 from fundlab.tables.expand import member
 from fundlab.tables.schema import INSTANT_TYPE
@@ -95,16 +95,9 @@ def _places_of(wanted: Hashes, hashes: Hashes) -> npt.NDArray[np.int64]:
 
 
 def _in_turn(snapshot: Snapshot, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Every version, with ``_from``, ``_to`` and ``_place``, in row groups of the usual size; those
-    of a base that were replaced come first, at once: no version comes before an earlier one."""
-    places = {part.seq: number << 40 for number, part in enumerate(snapshot.files)}
-    ends = snapshot.replaced  # once, before several threads ask for it
-
-    def work(reader: PartReader, number: int) -> pa.Table:
-        rows = read_group_versions(reader, number, ends, schema)
-        start = places[reader.part.seq] + reader.part.starts[number]
-        return rows.append_column(PLACE, pa.array(np.arange(start, start + rows.num_rows)))
-
+    """Every version, as :func:`_placed` reads it, in row groups of the usual size; those of a base
+    that were replaced come first, at once: no version comes before an earlier one."""
+    work = _placed(snapshot, schema)
     groups = [(part, range(len(part.header.row_groups))) for part in snapshot.files]
     replaced = [(part, numbers[part.live_groups :]) for part, numbers in groups[:1]]
     first = list(each_row_group(replaced, work))
@@ -114,23 +107,47 @@ def _in_turn(snapshot: Snapshot, schema: pa.Schema) -> Iterator[pa.Table]:
     yield from in_row_groups(each_row_group(live, work))
 
 
-def versions(snapshot: Snapshot, columns: tuple[str, ...], ids: pa.Array | None = None) -> pa.Table:
-    """Some columns of every version known at ``snapshot`` (of the rows with these ``ids``), with
-    the publications from which on and until which it stood, ``_from`` and ``_to``, and where it is,
-    ``_place``."""
+def _placed(snapshot: Snapshot, schema: pa.Schema) -> Callable[[PartReader, int], pa.Table]:
+    """Reads the versions of a row group, with ``_from``, ``_to`` and ``_place``."""
+    places = {part.seq: number << 40 for number, part in enumerate(snapshot.files)}
+    ends = snapshot.replaced  # once, before several threads ask for it
+
+    def read(reader: PartReader, number: int) -> pa.Table:
+        rows = read_group_versions(reader, number, ends, schema)
+        start = places[reader.part.seq] + reader.part.starts[number]
+        return rows.append_column(PLACE, pa.array(np.arange(start, start + rows.num_rows)))
+
+    return read
+
+
+def versions(
+    snapshot: Snapshot, columns: Sequence[str], *, ids: pa.Array | None = None, since: int = 0
+) -> pa.Table:
+    """Some columns of every version known at ``snapshot``, with the publications from which on and
+    until which it stood, ``_from`` and ``_to``, and where it is, ``_place``: of the rows with these
+    ``ids``, or, read from the row groups that may have some, of those learned of or replaced
+    ``since`` a publication, and maybe of others."""
     schema = pa.schema([snapshot.table.schema.field(name) for name in columns])
+    read, id_ = _placed(snapshot, schema), pa.schema([snapshot.table.schema.field("id")])
     life = [pa.field(FROM, pa.int32()), pa.field(TO, pa.int32()), pa.field(PLACE, pa.int64())]
-    found = [pa.schema([*schema, *life]).empty_table()]
-    for number, part in enumerate(snapshot.files):
-        start = number << 40
-        for rows in read_versions(part, snapshot.replaced, schema):
-            places = np.arange(start, start + rows.num_rows)
-            start += rows.num_rows
-            rows = rows.append_column(life[-1], pa.array(places))
-            if ids is not None:
-                rows = rows.filter(pc.is_in(rows.column("id"), value_set=ids))
-            found.append(rows)
-    return known_at(pa.concat_tables(found), snapshot.limit)
+    empty = pa.schema([*schema, *life]).empty_table()
+
+    def look(reader: PartReader, number: int) -> pa.Table:
+        if ids is None:
+            return read(reader, number)
+        mine = pc.is_in(reader.read(number, id_).column("id"), value_set=ids)
+        return read(reader, number).filter(mine) if pc.any(mine, min_count=0).as_py() else empty
+
+    groups = [(part, _groups_since(snapshot, part, since)) for part in snapshot.files]
+    return known_at(pa.concat_tables([empty, *each_row_group(groups, look)]), snapshot.limit)
+
+
+def _groups_since(snapshot: Snapshot, part: Part, since: int) -> Sequence[int]:
+    """The row groups of a file that have rows learned of or replaced since."""
+    if part.seq > since:
+        return range(len(part.header.row_groups))
+    ends = snapshot.replaced.get(part.seq)
+    return [] if ends is None else part.groups_of(ends.rows[ends.by > since])
 
 
 def known_at(rows: pa.Table, limit: int) -> pa.Table:
