@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal, localcontext
-from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -17,6 +16,7 @@ from typing import Any
 import openpyxl
 import pytest
 from fake_service import FakeService, change, transfer
+from page_tables import PageTables
 
 import fundlab as fl
 from fundlab.models import ProfileBalance
@@ -98,44 +98,13 @@ def by_hand(rows: list[Row]) -> dict[Pair, dict[str, Decimal]]:
     return found
 
 
-class Page(HTMLParser):
-    """The tables of a page by their captions, a row as its cells."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[str]]] = {}
-        self.rows: list[list[str]] = []
-        self.within = ""
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "table":
-            self.rows = []
-        elif tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th", "caption"):
-            self.within, self.text = tag, ""
-
-    def handle_data(self, data: str) -> None:
-        self.text += data if self.within else ""
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self.within:
-            self.within = ""
-            if tag == "caption":
-                self.tables[self.text.strip()] = self.rows
-            else:
-                self.rows[-1].append(self.text.strip())
-
-
 def amount(text: object) -> Decimal:
     return Decimal(str(text).replace(",", ""))
 
 
-def from_page(page: Page, caption: str, first: int) -> dict[Pair, list[Decimal]]:
+def from_page(page: PageTables, caption: str, first: int) -> dict[Pair, list[Decimal]]:
     """Of each balance the amounts from column ``first`` on; totals are left out."""
-    _, *rows = page.tables.get(caption, [[]])
+    _, *rows = page.by_caption.get(caption, [[]])
     return {
         (row[1], row[0]): [amount(cell) for cell in row[first:] if re.fullmatch(r"[-\d.,]+", cell)]
         for row in rows
@@ -169,7 +138,7 @@ def agrees(seed: int, folder: Path, fundlab: Any) -> None:
     store.sync(service)  # type: ignore[arg-type]
     found = fl.report(store, "2026-02", out=folder / "out")
     stem = folder / "out" / "report-2026-02"
-    page = Page(Path(f"{stem}.html").read_text(encoding="utf-8"))
+    page = PageTables(Path(f"{stem}.html").read_text(encoding="utf-8"))
     book = openpyxl.load_workbook(f"{stem}.xlsx", data_only=True)
 
     # Every balance of the period, wherever it stands.

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from decimal import Decimal
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import pypdf
 import pytest
 from amounts import exactly
 from closed_months import DAY, MARCH, D
+from page_tables import PageTables
 
 import fundlab as fl
 from fundlab import cli, reports
@@ -64,40 +64,11 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[fl.Store, Path]:
     return store, folder / "pack"
 
 
-class Tables(HTMLParser):
-    """The cells of each table, by its caption."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: dict[str, list[list[str]]] = {}
-        self.caption, self.inside = "", ""
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.inside = tag if tag in ("caption", "td", "th") else self.inside
-        if tag == "tr":
-            self.found[self.caption].append([])
-        if tag in ("td", "th"):
-            self.found[self.caption][-1].append("")
-        if tag == "table":
-            self.caption = ""
-
-    def handle_endtag(self, tag: str) -> None:
-        self.inside = "" if tag == self.inside else self.inside
-
-    def handle_data(self, data: str) -> None:
-        if self.inside == "caption":
-            self.caption += data
-            self.found[self.caption] = []
-        elif self.inside:
-            self.found[self.caption][-1][-1] += data
-
-
 def of_page(pack: Path) -> dict[str, list[dict[str, str]]]:
-    parser = Tables()
-    parser.feed((pack / f"{STEM}.html").read_text(encoding="utf-8"))
+    page = PageTables((pack / f"{STEM}.html").read_text(encoding="utf-8"))
     return {
         caption: [dict(zip([h.lower() for h in rows[0]], row, strict=True)) for row in rows[1:]]
-        for caption, rows in parser.found.items()
+        for caption, rows in page.by_caption.items()
     }
 
 
