@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fundlab.client.calls import encoded_target
-from fundlab.client.identity import differences
+from fundlab.client.identity import differences, is_this_payment
 
 ROUTING = {"routing_number_type": "ABA", "routing_number": "021000021"}
 WIRE = {"wire": {"account_number": "000123456789", "routing_details": ROUTING}}
@@ -92,6 +92,51 @@ def test_another(asked: dict[str, Any], existing: dict[str, Any], difference: st
     assert found[0].startswith(difference)
     assert "Ada" not in found[0]
     assert "6789" not in found[0]
+
+
+PAYMENT = {"ref_id": "r", "profile_id": "p", "fiat_account_id": "f", "amount": "100.00",
+           "asset": "USD"}  # fmt: skip
+MADE = PAYMENT | {"type": "WIRE_WITHDRAWAL", "direction": "DEBIT", "amount": "100"}
+OF_TOTAL = {name: value for name, value in PAYMENT.items() if name != "amount"} | {"total": "125"}
+RULE = {"ref_id": "r", "profile_id": "p", "source_asset": "USDC", "destination_asset": "USD",
+        "source": {"profile": {"profile_id": "p"}}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "given", "answer", "why"),
+    [
+        (PAYMENT, MADE, {}, "yes", ()),
+        (PAYMENT, MADE | {"type": "CUBIX_WITHDRAWAL"}, {}, "yes", ()),
+        *((PAYMENT, MADE | {name: None}, {}, "unknown", (name,)) for name in MADE),
+        (PAYMENT, MADE | {"ref_id": None}, {"named": True}, "yes", ()),
+        (PAYMENT, MADE | {"ref_id": None, "asset": None}, {"named": True}, "unknown", ("asset",)),
+        (PAYMENT, MADE | {"type": "NEW_WITHDRAWAL"}, {}, "unknown", ("type",)),
+        (PAYMENT, MADE | {"type": "WIRE_DEPOSIT", "profile_id": "q"}, {}, "no",
+         ("type is WIRE_DEPOSIT", "profile_id is 'q', not 'p'")),
+        (PAYMENT, MADE | {"direction": "CREDIT", "asset": "USDC"}, {}, "no",
+         ("direction is CREDIT", "asset is 'USDC', not 'USD'")),
+        (PAYMENT, MADE | {"amount": "100.01", "asset": None}, {}, "no",
+         ("amount is '100.01', not '100.00'",)),
+        (PAYMENT, MADE | {"memo": "rent"}, {}, "no", ("memo is 'rent', not left out",)),
+        (PAYMENT, MADE | {"memo": "rent"}, {"ours": True}, "yes", ()),
+        (PAYMENT | {"metadata": {"a": "1"}}, MADE | {"metadata": {"a": "2"}}, {"ours": True},
+         "yes", ()),
+        (PAYMENT, MADE | {"ref_id": "other"}, {"without": ["ref_id"]}, "yes", ()),
+        (PAYMENT, MADE | {"amount": "7"}, {"without": ["amount"]}, "yes", ()),
+        (OF_TOTAL, MADE | {"amount": None, "total": "125.00"}, {}, "yes", ()),
+        (OF_TOTAL, MADE, {}, "unknown", ("total",)),
+        (RULE, RULE, {"operation": "create_orchestration_rule"}, "yes", ()),
+        (RULE, RULE | {"source": None}, {"operation": "create_orchestration_rule"}, "unknown",
+         ("source",)),
+    ],
+)  # fmt: skip
+def test_whether_it_is_this_payment(
+    asked: dict[str, Any], found: dict[str, Any], given: dict[str, Any], answer: str,
+    why: tuple[str, ...],
+) -> None:  # fmt: skip
+    identity = is_this_payment(asked, found, **given)
+    assert identity.answer == answer
+    assert (identity.contradictions if answer == "no" else identity.absent) == why
 
 
 def test_what_is_complete_lacks_what_it_does_not_show() -> None:
