@@ -94,6 +94,34 @@ def test_another(asked: dict[str, Any], existing: dict[str, Any], difference: st
     assert "6789" not in found[0]
 
 
+@pytest.mark.parametrize(
+    ("asked", "found", "given", "many"),
+    [
+        ({"ref_id": ""}, {}, {"complete": True}, 0),  # an empty text is as good as absent
+        ({"ref_id": "r"}, {}, {"complete": True}, 1),
+        ({"profile_id": "p"}, {}, {}, 0),
+        ({"source": {"profile": {"profile_id": ""}}}, {"source": {"profile": {}}},
+         {"complete": True}, 0),
+        ({"source": {"profile": {"profile_id": "p"}}}, {"source": {"profile": {}}},
+         {"complete": True}, 1),
+        ({"source": {"profile": {"profile_id": "p"}}}, {"source": {"profile": {}}}, {}, 0),
+        ({"source": {"profile": {"number": 1}}}, {"source": {"profile": {"number": 1}}}, {}, 0),
+        ({"source": {"profile": {"number": 1}}}, {"source": {"profile": {"number": 2}}}, {}, 1),
+        ({"source": {"profile": {"number": "1"}}}, {"source": {"profile": {"number": 1}}}, {}, 1),
+        ({"source": {"profile": {"of": {"id": "p"}}}}, {"source": {"profile": {"of": "p"}}}, {}, 1),
+        ({"source": {"profile": {}}}, {}, {"complete": True}, 1),
+        ({"fiat_account_owner": OWNER}, {}, {"complete": True}, 0),  # lists leave it out
+        ({"fiat_account_owner": OWNER}, {"fiat_account_owner": "Ada Byron"}, {}, 1),
+        ({"fiat_network_instructions": {"wallet_address": "cx", "asset": "USDC"}},
+         {"fiat_network_instructions": {"cubix": {"account_id": "cx"}, "asset": "USDT"}}, {}, 1),
+    ],
+)  # fmt: skip
+def test_what_is_not_shown_or_of_another_kind(
+    asked: dict[str, Any], found: dict[str, Any], given: dict[str, Any], many: int
+) -> None:
+    assert len(differences(asked, found, **given)) == many
+
+
 PAYMENT = {"ref_id": "r", "profile_id": "p", "fiat_account_id": "f", "amount": "100.00",
            "asset": "USD"}  # fmt: skip
 MADE = PAYMENT | {"type": "WIRE_WITHDRAWAL", "direction": "DEBIT", "amount": "100"}
