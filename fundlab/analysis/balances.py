@@ -32,7 +32,7 @@ from fundlab.analysis.engines import (
     columns,
     is_store,
 )
-from fundlab.analysis.periods import days_between, local_ns, whole
+from fundlab.analysis.periods import days_between, local_ns, span_of, whole
 from fundlab.analysis.streaming import stream_running, write_stream
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
@@ -238,7 +238,8 @@ def daily(
     """
     end, by = None if until is None else day_number("until", until), moment_of(basis, by)
     with Workbench(transfers, by) as bench:
-        counting, bounds = signed_changes(bench, transfers, view, by)
+        counting, span = signed_changes(bench, transfers, view, by)
+        bounds = span or span_of(bench, counting)
         # The sum of changes after each day with some, and for how many days it stays.
         moved = (
             counting.with_columns(day=whole(local_ns(tz, *bounds), DAY))

@@ -6,7 +6,9 @@ What counts, for which asset and by how much is said in :mod:`fundlab.tables.tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, get_args
 
 import narwhals as nw
@@ -50,6 +52,33 @@ _UNCOUNTABLE: Final = (
     *((name, nw.col(name) == "", "is empty") for name in ("balance_asset", "asset")),
 )
 """What no analysis that counts transfers will guess at: a column, in which rows, what is wrong."""
+_COUNTED: Final = {
+    **dict.fromkeys(("id", "profile_id", "asset", "type"), TEXT),
+    **dict.fromkeys(("amount", "fee", "total"), MONEY), "created_at": TIME,
+}  # fmt: skip
+_sound: ContextVar[frozenset[str]] = ContextVar("sound", default=frozenset())
+
+
+@contextmanager
+def looked_through(transfers: object, basis: Basis) -> Iterator[None]:
+    """Inside, analyses are of rows of ``transfers`` only, which are looked through once: where all
+    can be counted and lack nothing, no analysis looks for it again."""
+    by = MOMENTS[basis]
+    sound: frozenset[str] = frozenset()
+    with Workbench(transfers) as bench:
+        rows = bench.take(transfers, transfer_columns(by, **_COUNTED))
+        moment = nw.when(counts("ledger")).then(nw.col(by)).otherwise(nw.col("created_at"))
+        needed = (*_COUNTED, by)
+        try:
+            refuse(bench, rows.with_columns(moment.alias(by)), needed, uncountable=True)
+            sound = frozenset(needed)
+        except AnalysisError:
+            pass  # an analysis that needs what is missing says so
+    token = _sound.set(sound)
+    try:
+        yield
+    finally:
+        _sound.reset(token)
 
 
 def moment_of(basis: Basis | None, by: str = "created_at") -> str:
@@ -85,10 +114,11 @@ def signed_changes(
     keep: bool = False,
     named: bool = False,
     **also: Kind,
-) -> tuple[Rows, tuple[int, int]]:
+) -> tuple[Rows, tuple[int, int] | None]:
     """The rows that count in ``view``: ``id`` (never missing with ``named``), ``profile_id``,
     ``asset`` (the one that changes), ``at`` (``by`` in ns) and the signed ``change``; ``also`` are
-    more columns, kept as they are. And the first and the last ``at`` (0 without any)."""
+    more columns, kept as they are. And the first and the last ``at`` (0 without any), where they
+    were looked for."""
     choice("view", view, get_args(View))
     held = by == SETTLED_AT and view == "available"
     want = transfer_columns(by, **also, **({"created_at": TIME} if held else {}))
@@ -96,6 +126,15 @@ def signed_changes(
     if held:
         rows = rows.with_columns(held_or_settled().alias(by))
     needed = (*(("id",) if named else ()), *KEYS, "total", by)
+    span = None if {*needed} <= _sound.get() else _span(bench, rows, view, by, needed)
+    rows = rows.filter(counts(view))
+    return rows.with_columns(asset=moved_asset(), change=change(), at=nw.col(by)), span
+
+
+def _span(
+    bench: Workbench[Any], rows: Rows, view: View, by: str, needed: Iterable[str]
+) -> tuple[int, int]:
+    """The first and the last time of those that count, once none of them lacks what is needed."""
     # What there is of each status and direction: one cheap look finds whatever is wrong.
     states = rows.group_by("status", "direction").agg(
         rows=nw.len(),
@@ -114,9 +153,7 @@ def signed_changes(
         refuse(bench, rows, needed, among=counts(view), uncountable=True)
     first = min((state["first"] for state in counting), default=0)
     last = max((state["last"] for state in counting), default=0)
-    rows = rows.filter(counts(view))
-    rows = rows.with_columns(asset=moved_asset(), change=change(), at=nw.col(by))
-    return rows, (first, last)
+    return first, last
 
 
 def completed(bench: Workbench[Any], transfers: object, want: Wanted, *needed: str) -> Rows:
@@ -158,10 +195,13 @@ def refuse(
     """Raises :class:`AnalysisError` naming the first rows without a value in a column ``needed``,
     ``among`` those that matter; before those, if ``uncountable``, the ones that no analysis can
     count."""
-    faults = [*_UNCOUNTABLE] if uncountable else []
-    for name in needed:
+    sound = _sound.get() if label == "transfers" else frozenset()
+    faults = [*_UNCOUNTABLE] if uncountable and not sound else []
+    for name in (name for name in needed if name not in sound):
         missing = nw.col(name).is_null()
         faults.append((name, missing if among is None else missing & among, "is missing"))
+    if not faults:
+        return
     there = bench.collect(
         rows.select(**{str(number): where.any() for number, (_, where, _) in enumerate(faults)})
     )

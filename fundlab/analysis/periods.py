@@ -61,6 +61,13 @@ def whole(nanoseconds: nw.Expr, step: int) -> nw.Expr:
     return ((nanoseconds - nanoseconds % step) // step).cast(nw.Int64)
 
 
+def span_of(bench: Workbench[Any], rows: Rows) -> tuple[int, int]:
+    """Their first and last ``at``; 0 without any."""
+    at = nw.col("at")
+    ends = bench.collect(rows.select(first=at.min(), last=at.max())).to_pylist()[0]
+    return ends["first"] or 0, ends["last"] or 0
+
+
 def with_period(
     bench: Workbench[Any],
     rows: Rows,
@@ -90,11 +97,7 @@ def with_period(
         raise AnalysisError(f"freq={freq!r} has no length; give one such as 'D', 'W' or 'MS'")
     if offset.n < 0:
         raise AnalysisError(f"freq={freq!r} runs backwards; give one such as 'D', 'W' or 'MS'")
-    if span is None:
-        at = nw.col("at")
-        ends = bench.collect(rows.select(first=at.min(), last=at.max())).to_pylist()[0]
-        span = ends["first"] or 0, ends["last"] or 0
-    earliest, latest = span
+    earliest, latest = span or span_of(bench, rows)
     offsets = pd.tseries.offsets
     if isinstance(offset, offsets.Tick) and not isinstance(offset, offsets.Day):  # 24 h in pandas 2
         length = int(pd.Timedelta(offset).value)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from fundlab.analysis import checks
 from fundlab.analysis.closing import closes_in_force, restatements
-from fundlab.analysis.counting import choice
+from fundlab.analysis.counting import choice, looked_through
 from fundlab.analysis.engines import relations_of
 from fundlab.analysis.reconcile import judge
 from fundlab.analysis.value import MAX_AGE
@@ -193,7 +193,7 @@ def read_report(
         transfers.to_table("transfers")
         transfers = one.table("transfers")
     reported = store.read("balances", when)
-    with relations_of(one):
+    with relations_of(one), looked_through(transfers, basis):
         return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)
 
 

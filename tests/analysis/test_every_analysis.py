@@ -24,6 +24,7 @@ from transfer_examples import (
 )  # fmt: skip
 
 from fundlab.analysis import balances, checks, fees, flows, flux, reconcile, value
+from fundlab.analysis.counting import looked_through
 from fundlab.base.errors import AnalysisError
 
 pytestmark = pytest.mark.filterwarnings("ignore:no price for")  # of most assets here
@@ -164,6 +165,34 @@ def test_a_column_without_values_is_refused(name: str, column: str) -> None:
     else:
         with pytest.raises(AnalysisError, match=f"{column} is missing"):
             ANALYSES[name](frame)
+
+
+@every
+def test_rows_that_were_looked_through_once_give_the_same(name: str) -> None:
+    frame = KINDS["arrow"](ROWS)
+    expected = records(ANALYSES[name](frame))
+    with looked_through(frame, "created"):
+        assert records(ANALYSES[name](frame)) == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "analysis"),
+    [
+        ("total", None, "at"),
+        ("status", "SOMEHOW", "net"),
+        ("fee", None, "summary"),
+        ("created_at", None, "daily"),
+        ("balance_asset", "", "roll_forward"),
+        ("id", None, "running"),
+    ],
+)
+def test_what_is_wrong_in_rows_looked_through_is_refused_by_the_analysis(
+    column: str, value: str | None, analysis: str
+) -> None:
+    rows = [*ROWS[:-1], {**ROWS[-1], "status": "COMPLETED", column: value}]
+    frame = KINDS["arrow"](rows)
+    with looked_through(frame, "created"), pytest.raises(AnalysisError, match=f": {column} "):
+        ANALYSES[analysis](frame)
 
 
 @every
