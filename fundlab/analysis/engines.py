@@ -112,6 +112,16 @@ def relations_of(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         _beside.reset(token)
 
 
+def held(rows: duckdb.DuckDBPyRelation, name: str) -> duckdb.DuckDBPyRelation:
+    """``rows`` read once, as the table ``name`` of the connection of :func:`relations_of`; outside
+    as they are."""
+    connection = _beside.get()
+    if connection is None:
+        return rows
+    rows.to_table(name)
+    return connection.table(name)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """The columns an analysis needs of a frame; ``optional`` ones become nulls where absent."""

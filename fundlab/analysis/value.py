@@ -213,7 +213,8 @@ def totals(
             rows = completed(bench, valued, transfer_columns(at, **want), at)
             rows = rows.with_columns(asset=moved_asset())
         else:
-            rows = bench.take(valued, Wanted("valued", want | dict.fromkeys(once, TEXT)))
+            want |= dict.fromkeys(once, TEXT) | ({} if freq is None else {at: TIME})
+            rows = bench.take(valued, Wanted("valued", want))
         if once:
             times = bench.collect(rows.group_by(*once).agg(times=nw.len().cast(nw.Int64)))
             if any(number > 1 for number in times.column("times").to_pylist()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ import pandas as pd
 from fundlab.analysis import balances as analysis
 from fundlab.analysis.closing import Restatement
 from fundlab.analysis.compare import compare, known_of
+from fundlab.analysis.engines import held
 from fundlab.analysis.value import MAX_AGE
 from fundlab.base.errors import AnalysisError
 from fundlab.base.periods import Moment, period_before, period_bounds
@@ -41,6 +43,9 @@ from fundlab.tables.transfers import SETTLED_AT, Basis
 if TYPE_CHECKING:
     from fundlab.bank.reconciliation import Reconciliation
 
+HELD_ROWS: Final = 100_000
+"""Transfers that a report reads into memory, some 60 MB; of more those of the period and the one
+before it, and it queries the files for the others."""
 _FREQUENCIES: Final = ((45, "D"), (180, "W"), (1900, "MS"), (10**9, "QS"))
 
 
@@ -97,6 +102,8 @@ def build(
     if basis is None:
         basis = "settled" if SETTLED_AT in every.columns else "created"
     every = placed(every, basis)
+    if few := count(every) <= HELD_ROWS:
+        every = held(every, "transfers")
     known = Span(None, known_at + 1)
     rows = known.of(every, PLACED)
 
@@ -117,7 +124,11 @@ def build(
     if first is not None and isinstance(period, str):
         before_name = period_before(period, tz)
         before = Span(*period_bounds(before_name, tz))
-    inside, until = span.of(rows, PLACED), Span(None, span.end).of(rows, PLACED)
+    until, near = Span(None, span.end).of(rows, PLACED), rows
+    both = span if before is None else replace(before, end=span.end)
+    if not few and both.first is not None and count(both.of(rows, PLACED)) <= 2 * HELD_ROWS:
+        near = held(both.of(rows, PLACED), "near")
+    inside = span.of(near, PLACED)
     outer = inside.filter(f"NOT {INTERNAL}")
 
     seen = to_frame(TABLES["balances"].schema.empty_table()) if reported is None else reported
@@ -160,7 +171,7 @@ def build(
     called = labels([*profiles, *judgement.table["profile_id"].astype(str)], names or {})
     recipients = figures.Recipients(fiat_accounts, addresses, names or {})
     made = known.of(every)
-    balances = figures.balance_table(made, inside, span, opening, tz, basis)
+    balances = figures.balance_table(made, span, opening, basis)
     rolled = (moment(0 if first is None else first), moment(span.end))
     roll_forward = frame_of(analysis.roll_forward(made, rolled, opening, basis=basis))
     if restated is not None and len(restated):
@@ -168,16 +179,18 @@ def build(
     open_rows, open_at = until.filter("status = 'PENDING'"), known_at
     if basis == "settled":
         open_rows, open_at = figures.open_then(Span(None, span.end).of(every), span), span.end - 1
+    if not few:
+        open_rows = held(open_rows, "open_rows")
     aged_at = f"{moment(open_at).tz_convert(tz):%Y-%m-%d %H:%M} {tz}"
     broken = figures.violations(until, span, before, complete)
     violations = broken[broken["now"]].drop(columns="now").reset_index(drop=True)
     past = None
     if before is not None:
         violated = len(broken) - len(violations)
-        past = figures.figures_before(rows, every, before, judgement, basis, violated)
+        past = figures.figures_before(near, every, before, judgement, basis, violated)
     material = Material(
         rows=rows, inside=inside, until=until, outer=outer, drawn=drawn, pending=open_rows,
-        open_at=moment(open_at), before=(before or Span(0, 0)).of(rows, PLACED), span=span,
+        open_at=moment(open_at), before=(before or Span(0, 0)).of(near, PLACED), span=span,
         busy=kept, balances=balances, roll_forward=roll_forward, violations=violations,
         judgement=judgement,
         reported=seen, opening=opening, opened=opened, moved=moved, events=events,

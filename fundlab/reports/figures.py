@@ -7,12 +7,14 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
 
+import narwhals as nw
 import pandas as pd
 from duckdb import ColumnExpression, ConstantExpression
 
 from fundlab.analysis import balances, checks, fees, flows, flux, reconcile, value
 from fundlab.analysis.closing import BRIDGE, Restatement
-from fundlab.analysis.engines import to_pandas
+from fundlab.analysis.counting import opening_balances, refuse, signed_changes
+from fundlab.analysis.engines import TIME, Workbench, to_pandas
 from fundlab.analysis.explain import EXPLAINED
 from fundlab.base.errors import AnalysisError, number_of
 from fundlab.base.exact import EXACT
@@ -39,7 +41,17 @@ from fundlab.reports.inputs import (
 from fundlab.settings.labels import shorten_id
 from fundlab.tables import TABLES, to_frame
 from fundlab.tables.expand import bank_summary
-from fundlab.tables.transfers import LINES, VIOLATION, Basis
+from fundlab.tables.transfers import (
+    LINES,
+    MOMENTS,
+    VIOLATION,
+    ZERO,
+    Basis,
+    counts,
+    held_or_settled,
+    inflow,
+    outflow,
+)
 
 OTHER_PROFILES: Final = "Other profiles"
 _NOTABLE: Final = r"(failed|rejected|required|denied|disabled|suspend|expired|deprecated|returned)"
@@ -56,38 +68,42 @@ _NOTABLE_EVENTS: Final = {
 
 
 def balance_table(
-    rows: Relation,
-    inside: Relation,
-    span: Span,
-    opening: pd.DataFrame | None,
-    tz: str,
-    basis: Basis,
+    rows: Relation, span: Span, opening: pd.DataFrame | None, basis: Basis
 ) -> pd.DataFrame:
-    """Opening, flows, closing, held and available of every profile and asset; ``rows`` are those
-    created until ``span`` ends, of which some may have settled only later."""
-    end = moment(span.end - 1)
-    sides = {
-        "closing": frame_of(balances.at(rows, end, opening, basis=basis)),
-        "available": frame_of(balances.at(rows, end, opening, "available", basis=basis)),
-    }
-    if span.first is not None:
-        before = moment(span.first - 1)
-        sides["opening"] = frame_of(balances.at(rows, before, opening, basis=basis))
-    elif opening is not None:
-        sides["opening"] = opening[[*KEYS, "balance"]]
-    nothing = sides["closing"].iloc[:0]
-    table = nothing[KEYS]
-    for name in ("opening", "closing", "available"):
-        side = sides.get(name, nothing).rename(columns={"balance": name})
-        table = table.merge(side, on=KEYS, how="outer")
-    moved = frame_of(flows.net(inside, "QS", tz, basis=basis))
-    sums = moved.groupby(KEYS, as_index=False)[["inflow", "outflow"]].sum()
-    table = table.merge(sums, on=KEYS, how="left")
-    for name in ("opening", "closing", "available", "inflow", "outflow"):
-        table[name] = table[name].astype(DecimalDtype()).fillna(0)
-    table["held"] = table["closing"] - table["available"]
-    sorted_ = table.sort_values(["asset", "profile_id"], kind="stable", ignore_index=True)
-    return sorted_[[*KEYS, *_SIDES]]
+    """Opening, flows, closing, held and available of every profile and asset, as ``balances.at``
+    and ``flows.net`` give them, in one pass over ``rows``: those created until ``span`` ends, of
+    which some may have settled only later."""
+    by, done = MOMENTS[basis], counts("ledger")
+    also: dict[str, Any] = {by: TIME}
+    with Workbench(rows, by) as bench:
+        counting, _ = signed_changes(bench, rows, "available", "created_at", **also)
+        refuse(bench, counting, (by,), among=done)
+        before = nw.lit(False) if span.first is None else nw.col(by) < span.first
+        until = done & (nw.col(by) < span.end)
+        held = held_or_settled() if basis == "settled" else nw.col("created_at")
+        sums = {
+            "opening": (nw.col("change"), until & before),
+            "inflow": (inflow(), until & ~before),
+            "outflow": (outflow(), until & ~before),
+            "closing": (nw.col("change"), until),
+            "available": (nw.col("change"), held < span.end),
+        }
+        there = counting.filter(until | (held < span.end))
+        parts = there.select(
+            *KEYS, **{name: nw.when(where).then(what).otherwise(ZERO)
+                      for name, (what, where) in sums.items()}
+        )  # fmt: skip
+        summed = parts.group_by(*KEYS).agg(nw.col(*sums).sum())
+        opened = opening_balances(bench, opening)
+        both = summed.join(opened, on=KEYS, how="full", suffix="_opened")
+        none = nw.coalesce("opened", ZERO)
+        table = both.select(
+            *(nw.coalesce(key, f"{key}_opened").alias(key) for key in KEYS),
+            **{name: nw.coalesce(name, ZERO) + (ZERO if "flow" in name else none)
+               for name in sums},
+        )  # fmt: skip
+        table = table.with_columns(held=nw.col("closing") - nw.col("available"))
+        return frame_of(table.select(*KEYS, *_SIDES).sort("asset", "profile_id").to_native())
 
 
 def course(
@@ -286,16 +302,16 @@ def worth_by_month(until: Relation, span: Span, tz: str, max_age: str) -> pd.Dat
     rows = Span(first, span.end).of(until, PLACED).filter(f"{COMPLETE} AND NOT {INTERNAL}")
     sides = "CASE WHEN direction = {!r} THEN total ELSE 0 END AS {}"
     columns = (
-        "id, profile_id, asset, balance_asset, direction, status, amount, fee, total, "
-        f"notional_value, created_at, {PLACED}, "
-        f"{sides.format('CREDIT', 'inflow')}, {sides.format('DEBIT', 'outflow')}"
+        f"asset, balance_asset, {ASSET} AS moved, amount, fee, notional_value, created_at, "
+        f"{PLACED}, {sides.format('CREDIT', 'inflow')}, {sides.format('DEBIT', 'outflow')}"
     )
     earlier = Span(first - value.checked_age(max_age), first).of(until)
     amounts = ["inflow", "outflow", "fee"]
     valued, _ = value.valued(
         rows.project(columns), prices=earlier, max_age=max_age, amounts=amounts
     )
-    return frame_of(value.totals(valued, "asset", "MS", tz, PLACED))
+    worth = frame_of(value.totals(valued, "moved", "MS", tz, PLACED))
+    return worth.rename(columns={"moved": "asset"})
 
 
 class Recipients:

@@ -51,8 +51,8 @@ class Span:
     end: int
 
     def of(self, rows: Relation, at: str = "created_at") -> Relation:
-        rows = rows.filter(f"epoch_ns({at}) < {self.end}")
-        return rows if self.first is None else rows.filter(f"epoch_ns({at}) >= {self.first}")
+        from_first = "" if self.first is None else f" AND epoch_ns({at}) >= {self.first}"
+        return rows.filter(f"epoch_ns({at}) < {self.end}{from_first}")
 
 
 class Held:

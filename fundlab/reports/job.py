@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from fundlab.bank.statements import Statements
 
 Moment = str | datetime
-
-_HELD_ROWS: Final = 100_000
-"""Transfers that a report reads into memory, some 60 MB; of more it queries the files."""
 
 
 @dataclass(frozen=True)
@@ -189,9 +186,6 @@ def read_report(
     }
     choice("basis", basis, tuple(MOMENTS))
     transfers = store.scan("transfers", as_of=when, connection=one, settled=basis == "settled")
-    if count(transfers) <= _HELD_ROWS:  # read once, for some eighty queries
-        transfers.to_table("transfers")
-        transfers = one.table("transfers")
     reported = store.read("balances", when)
     with relations_of(one), looked_through(transfers, basis):
         return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)

@@ -228,6 +228,21 @@ def test_the_same_store_gives_the_same_bytes_and_leaves_nothing_half_done(
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("held", [350, 1])
+def test_a_report_that_holds_only_its_period_or_nothing_has_the_same_figures(
+    held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sample has some 300 transfers a month; what is held is read once, the rest in parts."""
+    whole = reports.read_report(fl.sample(), "2026-10")
+    monkeypatch.setattr(sys.modules["fundlab.reports.build"], "HELD_ROWS", held)
+    parts = reports.read_report(fl.sample(), "2026-10")
+    assert whole.frames.keys() == parts.frames.keys()
+    for name, frame in whole.frames.items():
+        pd.testing.assert_frame_equal(parts.frames[name], frame, obj=name)
+    assert parts.key_figures == whole.key_figures
+
+
+@pytest.mark.thorough
 def test_sources_tell_how_to_get_it_again(october: tuple[Any, Path], good: fl.Store) -> None:
     sources = october[0].sources
     assert sources["Command"].startswith(f"fundlab report --store {good.path} --as-of ")
