@@ -26,10 +26,11 @@ from fundlab.store.snapshot import Snapshot
 from fundlab.store.store_files import StoreFiles
 from fundlab.tables.frames import to_frame
 from fundlab.tables.schema import INSTANT_TYPE, TABLES
-from fundlab.tables.transfers import Basis
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fundlab.tables.transfers import Basis
 
 State = Literal["closed", "restated", "reopened"]
 

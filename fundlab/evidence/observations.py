@@ -23,7 +23,6 @@ from decimal import Decimal
 from functools import cached_property, reduce
 from typing import Any, Final, Literal
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -38,7 +37,6 @@ from fundlab.base.values import Instant, plain_text
 from fundlab.store.parts import FROM, ROW_GROUP_ROWS, TO
 from fundlab.store.snapshot import Snapshot, read_versions
 from fundlab.tables.schema import INSTANT_TYPE
-from fundlab.tables.transfers import change, counts, moved_asset
 
 MAX_EXPLAINED: Final = 20
 """Breaks whose cause is looked for, in one pass over the transfers for all of them."""
@@ -453,6 +451,11 @@ def _brought(
 
 
 def _changes(rows: pa.Table, limit: int) -> pa.Table:
+    # not above: a sync that observes nothing has no use for them
+    import narwhals as nw
+
+    from fundlab.tables.transfers import change, counts, moved_asset
+
     until = rows.column(TO)  # null where it is replaced later than the moment asked for
     profile, direction = rows.column("profile_id"), rows.column("direction")
     total = rows.column("total").cast(_WIDE)

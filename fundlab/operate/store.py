@@ -19,13 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fundlab.base.errors import FundlabError, StoreDamaged, StoreError
 from fundlab.base.paths import local_path
 from fundlab.base.values import Instant, minute_text
-from fundlab.evidence.anchors import Anchor, check_anchor, make_anchor, read_anchor, table_lanes
-from fundlab.evidence.backup import Backup, back_up, restore
 from fundlab.evidence.closes import Close, closes_of, seal
 from fundlab.evidence.observations import Problem
-from fundlab.evidence.repair import Repair, look_for_damage, set_aside
 from fundlab.evidence.table_store import TableStore
-from fundlab.evidence.verify import Verification, verify_store
 from fundlab.payments.journal_files import (
     copy_journal,
     damaged_journals,
@@ -40,7 +36,6 @@ from fundlab.settings.settings import store_folder
 from fundlab.store.remote import StorePath, locate
 from fundlab.store.snapshot import steadily
 from fundlab.tables.schema import TABLES
-from fundlab.tables.transfers import Basis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +43,12 @@ if TYPE_CHECKING:
     from fundlab.analysis.closing import Restatement
     from fundlab.client.client import Client  # which takes long to load: reading does without it
     from fundlab.display import Card
+    from fundlab.evidence.anchors import Anchor
+    from fundlab.evidence.backup import Backup
+    from fundlab.evidence.repair import Repair
+    from fundlab.evidence.verify import Verification
     from fundlab.sync.run import SyncResult
+    from fundlab.tables.transfers import Basis
 
 log = logging.getLogger(__name__)
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -171,6 +171,8 @@ class Store(TableStore):
         >>> store.backup(folder / "copy").copied
         0
         """
+        from fundlab.evidence.backup import back_up
+
         with tempfile.TemporaryDirectory(prefix="fundlab-") as folder:
             copies = {}
             for number, path in enumerate(journals_of(self, unless_known=True)):
@@ -188,6 +190,8 @@ class Store(TableStore):
         >>> str(store.repair())
         'nothing is damaged or missing'
         """
+        from fundlab.evidence.repair import look_for_damage, set_aside
+
         with self.lock() as check_held:
             damage = look_for_damage(self)
             if damage.aside or damage.lost:
@@ -209,6 +213,8 @@ class Store(TableStore):
         >>> store.verify(anchor=line).ok
         True
         """
+        from fundlab.evidence.anchors import make_anchor, table_lanes
+
         manifest = self.manifest()
         return make_anchor(
             {**table_lanes(self), **journal_lanes(self)}, manifest.number, manifest.hash
@@ -233,6 +239,9 @@ class Store(TableStore):
         self, anchor: str | os.PathLike[str] | None = None
     ) -> tuple[Verification, list[Restatement] | None]:
         """And the closed periods that have moved, where no file is damaged."""
+        from fundlab.evidence.anchors import check_anchor, read_anchor
+        from fundlab.evidence.verify import verify_store  # a sync has no use for its engines
+
         wanted = None if anchor is None else read_anchor(anchor)
         if wanted is None:
             self.check_there()  # of a store that is not there nothing is wrong
@@ -397,6 +406,8 @@ def restored(source: str | StorePath, target: str | Path) -> tuple[Store, list[s
     Raises ``StoreError`` where ``target`` holds anything or there is no backup, ``StoreDamaged``
     where a file of the backup is not what was written.
     """
+    from fundlab.evidence.backup import restore
+
     with tempfile.TemporaryDirectory(prefix="fundlab-") as folder:
         done, journals = restore(source, local_path(target, "store"), Path(folder))
         said = [put_back(path, done.at) for path in journals.values()]

@@ -20,9 +20,9 @@ from fundlab.store.changes import Hashes, hash_texts
 from fundlab.store.parts import FROM, TO, Part, PartReader, each_row_group, in_row_groups
 from fundlab.store.snapshot import Snapshot, read_group_versions, read_versions
 from fundlab.tables.expand import member
-from fundlab.tables.schema import INSTANT_TYPE
-from fundlab.tables.transfers import SETTLED_AT, SETTLED_FROM, says_completed
+from fundlab.tables.schema import INSTANT_TYPE, SETTLED_AT
 
+SETTLED_FROM: Final = "settled_from"
 PLACE: Final = "_place"
 """Of a row: the number of its file among those of the snapshot, times 2^40, and its position."""
 SETTLED: Final = pa.schema(
@@ -30,6 +30,8 @@ SETTLED: Final = pa.schema(
      (PLACE, pa.int64())]
 )  # fmt: skip
 ADDED: Final = (SETTLED_AT, SETTLED_FROM)
+_SAYS_COMPLETED: Final = r"\Atransfer\..*\.completed?\z"
+"""The types of the events that say so."""
 _VERSION: Final = ("id", "status", "updated_at")
 _EVENT: Final = ("type", "object", "created_at")
 _COMPLETIONS: Final = pa.schema(
@@ -166,7 +168,8 @@ def completions(events: Snapshot) -> pa.Table:
     for part in events.files:
         for rows in read_versions(part, {}, schema):
             rows = rows.filter(pc.less_equal(rows.column(FROM), events.limit))
-            rows = rows.filter(pc.fill_null(says_completed(rows.column("type")), False))
+            done = pc.match_substring_regex(rows.column("type"), _SAYS_COMPLETED)
+            rows = rows.filter(pc.fill_null(done, False))
             texts = rows.column("object").to_pylist()
             named = pa.array([text and member(text, "id") for text in texts], pa.string())
             at = rows.column("created_at").cast(pa.int64())

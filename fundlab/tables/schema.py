@@ -48,6 +48,8 @@ from fundlab.models import (
 
 SCHEMA_VERSION: Final = 1
 EXTRA: Final = "extra"
+SETTLED_AT: Final = "settled_at"
+"""Beside the columns of transfers: see :mod:`fundlab.store.settlement_times`."""
 INSTANT_TYPE: Final = pa.timestamp("ns", "UTC")
 FIRST_INSTANT: Final = pa.scalar(Instant.parse("1678-01-01T00:00:00Z").ns, INSTANT_TYPE)
 LAST_INSTANT: Final = pa.scalar(Instant.parse("2261-12-31T23:59:59.999999999Z").ns, INSTANT_TYPE)

@@ -20,15 +20,13 @@ import pyarrow.compute as pc
 
 from fundlab.models import COMPLETED, DIRECTIONS, INTERNAL_TYPES, STATUSES, Direction, TransferType
 from fundlab.tables.expand import member
+from fundlab.tables.schema import SETTLED_AT as SETTLED_AT
 
 View = Literal["ledger", "available"]
 Basis = Literal["settled", "created"]
 """By what a transfer belongs to a period: when it settled, or when it was created."""
 Rows = nw.LazyFrame[Any]
 
-SETTLED_AT: Final = "settled_at"
-SETTLED_FROM: Final = "settled_from"
-"""``event``, ``updated_at`` or ``seen``: see :mod:`fundlab.store.settlement_times`."""
 MOMENTS: Final[Mapping[Basis, str]] = {"settled": SETTLED_AT, "created": "created_at"}
 """The column that says when a completed transfer happened, on each basis."""
 
@@ -94,11 +92,6 @@ def placed_at(basis: Basis) -> nw.Expr:
     it is made."""
     created = nw.col(MOMENTS["created"])
     return created if basis == "created" else nw.coalesce(nw.col(SETTLED_AT), created)
-
-
-def says_completed(types: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Of the types of events, whether one says that a transfer completed."""
-    return pc.match_substring_regex(types, r"\Atransfer\..*\.completed?\z")
 
 
 def inflow() -> nw.Expr:
