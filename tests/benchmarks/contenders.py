@@ -51,6 +51,33 @@ def requests(folder: Path, url: str, workers: int) -> None:
             return
 
 
+def requests_events(folder: Path, url: str, workers: int) -> None:
+    """The same of events, which the service gives a hundred at a time at most."""
+    from requests import Session
+
+    session, query = Session(), {"limit": "100", "order": "ASC"}
+    while True:
+        body = session.get(f"{url}/v2/events", params=query).content
+        end = body.rindex(b'"next_page_cursor":') + len(b'"next_page_cursor":"')
+        query["page_cursor"] = body[end:-2].decode()
+        if not query["page_cursor"]:
+            return
+
+
+def load_transfers(folder: Path, url: str, workers: int) -> None:
+    import fundlab as fl
+
+    client = fl.connect(base_url=url, auth_url=url, client_id="c", client_secret="s")
+    fl.load_transfers(client, workers=workers, progress=False)
+
+
+def load_events(folder: Path, url: str, workers: int) -> None:
+    import fundlab as fl
+
+    client = fl.connect(base_url=url, auth_url=url, client_id="c", client_secret="s")
+    fl.load_events(client, workers=workers, progress=False)
+
+
 def fundlab(folder: Path, url: str, workers: int) -> None:
     from fundlab import Store, connect
 
@@ -146,8 +173,10 @@ def dlt(folder: Path, url: str, workers: int) -> None:
 
 def main(name: str, folder: str, url: str, workers: str) -> None:
     ways = {
-        way.__name__: way for way in (download, requests, fundlab, again, normalize, pydantic, dlt)
-    }
+        way.__name__: way
+        for way in (download, requests, requests_events, fundlab, again, load_transfers,
+                    load_events, normalize, pydantic, dlt)
+    }  # fmt: skip
     ways[name](Path(folder), url, int(workers))
     print(peak_mb())
 

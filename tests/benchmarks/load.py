@@ -5,7 +5,9 @@ a process of its own, timed from its start to its end against one page server, i
 median counts; the ratios are the result. dlt comes with the extra ``bench``; ``--dlt`` names
 another Python that has it. ``--idle N`` compares only ``fundlab sync`` of a store of N transfers to
 which nothing happened with ``fundlab --help``, ``--read N`` only reading such a store with Arrow's
-reading of one file. Exits with 1 if a bar of the project is missed.
+reading of one file, ``--slope N`` what each further row and the rest take of N and of a fifth of
+them, ``--frames N`` the loaders of transfers and of events (100 a page) with their download. Exits
+with 1 if a bar of the project is missed.
 """
 
 from __future__ import annotations
@@ -63,11 +65,17 @@ def main() -> int:
     parser.add_argument("--dlt", default=sys.executable)
     parser.add_argument("--idle", type=int)
     parser.add_argument("--read", type=int)
+    parser.add_argument("--slope", type=int)
+    parser.add_argument("--frames", type=int)
     options = parser.parse_args()
     if options.idle:
         bars = idle(options.idle, options.repeats)
     elif options.read:
         bars = reading(options.read, options.repeats)
+    elif options.slope:
+        bars = slope(options.slope, options.repeats)
+    elif options.frames:
+        bars = frames(options.frames, options.repeats)
     else:
         bars = decoding(min(options.rows, 50_000))
         with page_server(options.rows, 0) as url:
@@ -147,7 +155,7 @@ def without_latency(url: str, repeats: int, dlt: str) -> list[Bar]:
         Bar(
             "no latency: json_normalize / fundlab",
             found["normalize"].seconds / ours.seconds,
-            4,
+            3,
             True,
         ),
         Bar("no latency: peak memory, MB", ours.peak_mb, 300, False),
@@ -168,6 +176,41 @@ def with_latency(url: str, repeats: int, dlt: str) -> list[Bar]:
     if "dlt" in found:
         bars.append(Bar("50 ms: dlt / fundlab", found["dlt"].seconds / ours, 14, True))
     return bars
+
+
+def slope(rows: int, repeats: int) -> list[Bar]:
+    """What a further row takes beside a download of it, and what any number of rows does."""
+    names, few = ("requests", "fundlab"), rows // 5
+    sizes = []
+    for size in (few, rows):
+        with page_server(size, 0) as url:
+            sizes.append(contest(f"{size:,} rows", url, repeats, "", ["1"], names))
+    steps = {}
+    for name in names:
+        small, large = (found[name] for found in sizes)
+        steps[name] = [(large[part] - small[part]) / (rows - few) for part in (0, 1)]
+        fixed = [small[part] - steps[name][part] * few for part in (0, 1)]
+        each, rest = ([f"{value * scale:.2f}" for value in both]
+                      for both, scale in ((steps[name], 1e6), (fixed, 1)))  # fmt: skip
+        print(f"  {name}: {each[0]} us a row ({each[1]} of the processor), "
+              f"{rest[0]} s besides ({rest[1]})")  # fmt: skip
+    return [
+        Bar("a further row: fundlab / requests", steps["fundlab"][0] / steps["requests"][0],
+            1.5, False),
+        Bar("what no row takes, seconds", fixed[0], 0.7, False),
+    ]  # fmt: skip
+
+
+def frames(rows: int, repeats: int) -> list[Bar]:
+    """The loaders into frames beside the download alone."""
+    pairs = {"load_transfers": "requests", "load_events": "requests_events"}
+    with page_server(rows, 0, rows) as url:
+        found = contest("into frames", url, repeats, "", ["1"], (*pairs, *pairs.values()))
+    return [
+        Bar(f"{ours} / download with requests", found[ours].seconds / found[alone].seconds,
+            2.5, False)
+        for ours, alone in pairs.items()
+    ]  # fmt: skip
 
 
 def contest(
@@ -281,8 +324,8 @@ def has_dlt(python: str) -> bool:
 
 
 @contextmanager
-def page_server(rows: int, latency_s: float) -> Iterator[str]:
-    command = [sys.executable, str(HERE / "page_server.py"), str(rows), str(latency_s)]
+def page_server(rows: int, latency_s: float, events: int = 0) -> Iterator[str]:
+    command = [sys.executable, str(HERE / "page_server.py"), *map(str, (rows, latency_s, events))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

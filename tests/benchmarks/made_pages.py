@@ -54,6 +54,18 @@ def transfer_record(number: int, **changed: Any) -> dict[str, Any]:
     }
 
 
+def event_record(number: int) -> dict[str, Any]:
+    """That transfer ``number`` completed."""
+    made = transfer_record(number)
+    return {
+        "id": f"event-{number:09d}",
+        "type": "transfer.wire_deposit.completed",
+        "created_at": made["created_at"],
+        "object_type": "transfer_status_change",
+        "object": {"id": made["id"], "new_status": "COMPLETED", "amount": made["amount"]},
+    }
+
+
 def page_bodies(count: int, page_rows: int = 1000, first: int = 0) -> Iterator[bytes]:
     """The JSON of each page; ``next_page_cursor`` is the number of the next page."""
     pages = -(-count // page_rows)

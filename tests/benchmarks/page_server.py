@@ -1,7 +1,8 @@
 """A server of made-up transfers that is never the bottleneck: records are encoded once, at start.
 
-``python page_server.py ROWS LATENCY_S`` prints its address. It honours ``created_at.gte``, ``.lt``,
-``updated_at.gte``, ``order``, ``limit`` and ``page_cursor``, and issues a token to anybody.
+``python page_server.py ROWS LATENCY_S [EVENTS]`` prints its address; EVENTS are how many events it
+has, too. It honours ``created_at.gte``, ``.lt``, ``updated_at.gte``, ``order``, ``limit`` and
+``page_cursor``, and issues a token to anybody.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import asyncio
 import json
 import sys
 from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from made_pages import transfer_records
+from made_pages import event_record, transfer_records
 
 TOKEN = json.dumps({"access_token": "t", "expires_in": 3599, "scope": "", "token_type": "bearer"})
 
@@ -20,12 +23,13 @@ TOKEN = json.dumps({"access_token": "t", "expires_in": 3599, "scope": "", "token
 class Pages:
     """The encoded records in order of creation."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, member: str, records: Iterable[dict[str, Any]]) -> None:
+        self.member = member
         self.records, self.moments, self.updates = [], [], []
-        for record in transfer_records(rows):
+        for record in records:
             self.records.append(json.dumps(record).encode())
             self.moments.append(record["created_at"])
-            self.updates.append(record["updated_at"].rstrip("Z"))
+            self.updates.append(record.get("updated_at", "").rstrip("Z"))
 
     def answer(self, query: dict[str, list[str]]) -> bytes:
         one = {name: values[-1] for name, values in query.items()}
@@ -44,11 +48,13 @@ class Pages:
             low = int(one["page_cursor"]) if "page_cursor" in one else low
             chosen = self.records[low : min(low + limit, end)]
             cursor = str(low + limit) if low + limit < end else ""
-        return b'{"items":[' + b",".join(chosen) + f'],"next_page_cursor":"{cursor}"}}'.encode()
+        begin, end_ = f'{{"{self.member}":[', f'],"next_page_cursor":"{cursor}"}}'
+        return begin.encode() + b",".join(chosen) + end_.encode()
 
 
-async def main(rows: int, latency_s: float) -> None:
-    pages = Pages(rows)
+async def main(rows: int, latency_s: float, events: int = 0) -> None:
+    transfers = Pages("items", transfer_records(rows))
+    of_events = Pages("events", map(event_record, range(events)))
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -63,6 +69,7 @@ async def main(rows: int, latency_s: float) -> None:
                     body = TOKEN.encode()
                 else:
                     await asyncio.sleep(latency_s)
+                    pages = of_events if target.path.endswith("/events") else transfers
                     body = pages.answer(parse_qs(target.query))
                 head = (
                     f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -81,4 +88,4 @@ async def main(rows: int, latency_s: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), float(sys.argv[2])))
+    asyncio.run(main(int(sys.argv[1]), float(sys.argv[2]), *map(int, sys.argv[3:])))

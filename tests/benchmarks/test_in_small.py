@@ -23,6 +23,7 @@ SMALL = {
     "sandbox_history": ["2000"],
     "sandbox_listing": ["3000"],
     "sandbox_start": ["1"],
+    "start": ["1"],
     "store": ["--rows", "30000"],
 }
 PARTS = {"analysis_store", "contenders", "made_pages", "page_server"}  # of those above
