@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,10 +12,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from fundlab.base.progress import progress_bar
 from fundlab.exports.cells import as_text, harmless, is_text
 from fundlab.tables import TABLES
 
 BLOCK: Final = 65_536
+GROUP: Final = 2**20
+"""The rows of a row group in Parquet."""
 _TABLE_NAME: Final = b"fundlab.table"
 
 
@@ -32,8 +37,7 @@ def write_csv(rows: pa.Table, path: Path) -> None:
     schema = pa.schema([pa.field(name, pa.string()) for name in names])
     options = pa.csv.WriteOptions(quoting_style="needed")
     with pa.csv.CSVWriter(path, schema, write_options=options) as file:
-        for start in range(0, rows.num_rows, BLOCK):
-            block = rows.slice(start, BLOCK)
+        for block in blocks(rows, "writing the CSV file"):
             columns = []
             for name, column in zip(block.column_names, block.columns, strict=True):
                 kind = column.type
@@ -55,8 +59,7 @@ def write_json(rows: pa.Table, path: Path) -> None:
     first = True
     with path.open("wb") as file:
         file.write(b"[")
-        for start in range(0, rows.num_rows, BLOCK):
-            block = rows.slice(start, BLOCK)
+        for block in blocks(rows, "writing the JSON file"):
             columns: list[list[Any]] = []
             for name, column in zip(block.column_names, block.columns, strict=True):
                 if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type):
@@ -86,4 +89,18 @@ def verbatim(text: str | None) -> msgspec.Raw | str | None:
 
 def write_parquet(rows: pa.Table, path: Path) -> None:
     """Plain Arrow types, amounts as ``decimal128(38, 18)``; pages carry checksums."""
-    pq.write_table(rows, path, compression="zstd", write_page_checksum=True)
+    options: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+    with pq.ParquetWriter(path, rows.schema, **options) as file:
+        for block in blocks(rows, "writing the Parquet file", GROUP):
+            file.write_table(block)
+
+
+def blocks(rows: pa.Table, doing: str, size: int = BLOCK) -> Iterator[pa.Table]:
+    """``rows`` so many at a time, with a progress bar where that is more than once."""
+    starts = range(0, rows.num_rows, size) or [0]
+    with progress_bar(rows.num_rows, desc=doing) if len(starts) > 1 else nullcontext() as bar:
+        for start in starts:
+            block = rows.slice(start, size)
+            yield block
+            if bar is not None:
+                bar.update(block.num_rows)

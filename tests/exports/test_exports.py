@@ -55,6 +55,22 @@ def test_a_column_name_is_no_formula(tmp_path: Path) -> None:
     assert done.path.read_text(encoding="utf-8") == '"\'=1+1","plain"\n"a","b"\n'
 
 
+@pytest.mark.parametrize(("format", "called"), [("csv", "CSV"), ("json", "JSON"),
+                                                ("parquet", "Parquet")])  # fmt: skip
+def test_how_far_a_long_export_is_can_be_seen(
+    format: str, called: str, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("fundlab.exports.plain.GROUP", 60_000)
+    rows = table(number=range(70_000))
+    with caplog.at_level("INFO", "fundlab"):
+        exports.write_rows(rows.slice(0, 9), tmp_path / "few", format)
+        assert not caplog.messages
+        exports.write_rows(rows, tmp_path / "many", format)
+    (line,) = caplog.messages
+    assert line.startswith(f"writing the {called} file: 70,000 rows in ")
+
+
 def read_csv(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
