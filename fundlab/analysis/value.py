@@ -31,6 +31,7 @@ from fundlab.analysis.engines import (
     Wanted,
     Workbench,
     columns,
+    to_pandas,
 )
 from fundlab.analysis.periods import with_period
 from fundlab.base.arrow import AMOUNT_TYPE
@@ -168,8 +169,8 @@ def valued(
             fits = column.cast(pa.duration("ns")) if name == "price_age" and bench.lazy else column
             rows = rows.append_column(name, fits)
         for name in amounts:
-            product = pc.multiply(rows.column(name).cast(_WIDE), price.cast(_FACTOR))
-            value = pc.round(product, 18, "half_to_even").cast(AMOUNT_TYPE)
+            both = to_pandas(pa.table({"amount": rows.column(name), "price": price}))
+            value = pa.chunked_array([pa.array(both["amount"] * both["price"], AMOUNT_TYPE)])
             if own is not None:  # the service's own figure, where it is that of this very amount
                 worth = pc.equal(rows.column(name), _units(rows)), pc.equal(source, "own")
                 value = pc.if_else(pc.fill_null(pc.and_(*worth), False),
@@ -247,7 +248,7 @@ def totals(
 def _fitting() -> Iterator[None]:
     try:
         yield
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OverflowError) as error:
         raise overflow("a price or a value") from error
 
 
