@@ -391,7 +391,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(
-            ROOT, copy, ignore=shutil.ignore_patterns(".venv", ".git", "__pycache__", ".*_cache")
+            ROOT,
+            copy,
+            ignore=shutil.ignore_patterns(
+                ".venv", ".git", ".hypothesis", "__pycache__", ".*_cache"
+            ),
         )
         few = [
             test for one in rooms.values() for test in sorted(one.took_s, key=one.took_s.get)[:3]
