@@ -210,6 +210,8 @@ FAULTS = [
           tokens=[answer(b"<html>")]),
     Fault("a token endpoint that redirects", [GOOD], errors.ProtocolError,
           "302, a redirect.*check auth_url", 0, tokens=[answer(b"", 302, Location="/login")]),
+    Fault("a token endpoint that has several places", [GOOD], errors.ProtocolError,
+          "300, a redirect.*check auth_url", 0, tokens=[answer(b"", 300, Location="/login")]),
     Fault("a token endpoint that is elsewhere", [GOOD], errors.NotFound,
           "check auth_url: it is what comes before /oauth2/token", 0, tokens=[answer(b"", 404)]),
     Fault("a token endpoint that drips", [GOOD], errors.DeadlineExceeded,
