@@ -268,28 +268,45 @@ def idle(rows: int, repeats: int) -> list[Bar]:
 
 
 def reading(rows: int, repeats: int) -> list[Bar]:
-    """A store of one part against Arrow's reading of that file; the frame's own types included."""
+    """A store of one part, as it is and as of a moment, against the reading of that file by Arrow
+    and by DuckDB; the frame's own types included."""
+    import duckdb
     import pyarrow.parquet as pq
     from analysis_store import make_store
 
-    from fundlab.tables import to_frame
+    from fundlab.tables import TABLES, to_frame
 
     with tempfile.TemporaryDirectory() as folder:
         store = make_store(Path(folder) / "store", rows)
         (path,) = (Path(folder) / "store").rglob("part-*.parquet")
-        rounds = []
+        schema, engine = TABLES["transfers"].schema, duckdb.connect()
+        engine.execute("SET TimeZone = 'UTC'")
+        names = ", ".join(f'"{name}"' for name in schema.names)
+        query = f"SELECT {names} FROM read_parquet('{path}')"
+        ways = {
+            "read_table": lambda: pq.read_table(path),
+            "and a frame": lambda: to_frame(pq.read_table(path), "transfers"),
+            "DuckDB, a frame": lambda: to_frame(
+                engine.sql(query).to_arrow_table().cast(schema), "transfers"
+            ),
+            "store.read": lambda: store.read("transfers"),
+            "as_of": lambda: store.read("transfers", as_of="2030-01-01T00:00:00Z"),
+        }
+        taken: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(repeats):
-            gc.collect()
-            arrow = process_cpu_of(lambda: pq.read_table(path))
-            gc.collect()
-            frame = process_cpu_of(lambda: to_frame(pq.read_table(path), "transfers"))
-            gc.collect()
-            ours = process_cpu_of(lambda: store.read("transfers"))
-            rounds.append((arrow, frame, ours))
-        arrow, frame, ours = (median(column) for column in zip(*rounds, strict=True))
-        print(f"reading {rows:,} rows, seconds of the processors: store.read {ours:.2f},")
-        print(f"  read_table {arrow:.2f}, and made a typed frame {frame:.2f}")
-    return [Bar("store.read / read_table, made a frame", ours / frame, 1.5, False)]
+            for name, way in ways.items():
+                way()  # what came before leaves memory that need not be asked for again
+                gc.collect()
+                taken[name].append(process_cpu_of(way))
+        took = {name: median(each) for name, each in taken.items()}
+        print(f"reading {rows:,} rows, seconds of the processors: ", end="")
+        print(", ".join(f"{name} {seconds:.2f}" for name, seconds in took.items()))
+    arrow, duck = took["and a frame"], took["DuckDB, a frame"]
+    return [
+        Bar("store.read / read_table, made a frame", took["store.read"] / arrow, 1.5, False),
+        Bar("store.read / DuckDB's, made a frame", took["store.read"] / duck, 1.1, False),
+        Bar("store.read(as_of=) / DuckDB's", took["as_of"] / duck, 1.1, False),
+    ]
 
 
 def timed(command: list[str]) -> tuple[str, Measured]:
