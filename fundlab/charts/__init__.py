@@ -1,10 +1,11 @@
 """Frames to matplotlib figures: the only place where money becomes float.
 
 Each function takes a frame of :mod:`fundlab.analysis` and returns a ``matplotlib.figure.Figure``,
-most with one panel for each asset, or only that of ``asset`` in the colours of the whole; neither
-pyplot nor the global settings are touched, nor do those of a notebook change anything. The figure's
-label, ``figure.get_label()``, is its alternative text. ``theme`` is :data:`LIGHT` or :data:`DARK`;
-``tz`` is the zone that the days of the frame were made with.
+most with one panel for each asset, or only that of ``asset`` in the colours of the whole (one that
+the frame has not is an :class:`AnalysisError`); neither pyplot nor the global settings are touched,
+nor do those of a notebook change anything. The figure's label, ``figure.get_label()``, is its
+alternative text. ``theme`` is :data:`LIGHT` or :data:`DARK`; ``tz`` is the zone that the days of
+the frame were made with.
 
 >>> import fundlab as fl
 >>> with fl.sandbox.serve(seed=7, transfers=200) as sandbox:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fundlab.base.errors import AnalysisError
+from fundlab.base.errors import AnalysisError, shorten
 from fundlab.charts.picture import Panel, Picture
 from fundlab.charts.theme import LIGHT, TEXT, Layout, PageTheme, Theme
 
@@ -94,9 +94,10 @@ class Drawing:
 
 
 def chart(prepare: Callable[P, Drawing]) -> Callable[P, Figure]:
-    """The figure of what ``prepare``, whose second argument is a theme, makes ready, with
-    matplotlib as it is by default, whatever styles and settings a notebook has chosen; without it
-    for a page."""
+    """The figure of what ``prepare``, of a frame and a theme, makes ready, with matplotlib as it
+    is by default, whatever styles and settings a notebook has chosen; without it for a page. An
+    ``asset`` of which the frame has no row is refused."""
+    usual = signature(prepare)
 
     @wraps(prepare)
     def drawn(*given: P.args, **named: P.kwargs) -> Figure:
@@ -106,11 +107,23 @@ def chart(prepare: Callable[P, Drawing]) -> Callable[P, Figure]:
         from fundlab.charts.figure import own_settings  # matplotlib takes 0.4 s to import
 
         with own_settings():
-            return prepare(*given, **named).figure()
+            drawing = prepare(*given, **named)
+            if drawing.asset is not None:
+                _of_the_frame(drawing.asset, next(iter(usual.bind(*given, **named).args)))
+            return drawing.figure()
 
     # what help() says
-    drawn.__signature__ = signature(prepare).replace(return_annotation="Figure")  # type: ignore[attr-defined]
+    drawn.__signature__ = usual.replace(return_annotation="Figure")  # type: ignore[attr-defined]
     return drawn
+
+
+def _of_the_frame(asset: str, frame: pd.DataFrame) -> None:
+    """Of no rows at all there is nothing to draw of any asset."""
+    known = sorted(set(texts(frame["asset"])))
+    if known and asset not in known:
+        raise AnalysisError(
+            f"asset={shorten(asset)} is not in the frame, which has {', '.join(known)}"
+        )
 
 
 def pictures(

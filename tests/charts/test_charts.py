@@ -15,6 +15,7 @@ from matplotlib.dates import num2date
 from matplotlib.figure import Figure
 
 from fundlab import charts
+from fundlab.base.errors import AnalysisError
 from fundlab.settings.labels import labels
 
 D = Decimal
@@ -93,6 +94,16 @@ def test_fees_are_stacked_by_type() -> None:
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["Crypto withdrawal", "Wire withdrawal"]
     assert "Wire withdrawal 65 USD" in figure.get_label()
+
+
+@pytest.mark.parametrize(("draw", "frame"), ALL)
+def test_an_asset_that_the_frame_has_not_is_refused(draw: Any, frame: pd.DataFrame) -> None:
+    known = ", ".join(sorted(set(frame["asset"])))
+    for asset in ("usd", "XYZ", ""):
+        said = f"^asset='{asset}' is not in the frame, which has {known}$"
+        with pytest.raises(AnalysisError, match=said):
+            draw(frame, asset=asset)
+    assert words(draw(frame.iloc[:0], asset="usd"))[0].startswith("No ")
 
 
 @pytest.mark.parametrize(("draw", "frame"), ALL)
@@ -308,4 +319,3 @@ def test_a_legend_names_only_what_is_drawn_in_the_colours_of_all() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["Crypto withdrawal"]
     colors = [handle.get_color() for handle in legend.legend_handles]
     assert colors == [both.legend_handles[1].get_color()]
-    assert charts.fees_by_type(fees(*rows), asset="EUR").legends == []
