@@ -226,9 +226,9 @@ def show(
     asset, more where the amount has more; basis points have four. What :func:`fundlab.value.of` and
     ``totals`` made of a price is rounded: ``price`` to twelve digits, values to the cent. Times, as
     heads of columns too, are to the second, in ``tz``, a zone such as ``"Europe/Zurich"``,
-    durations in their two largest units. Long ids are called by ``names`` (such as
+    durations in their two largest units. Long ids, as heads too, are called by ``names`` (such as
     ``store.names()``), by the name they have in ``[names]`` of the settings, or shortened; of
-    several in a cell their number is shown. All of it is on hover, and in the frame.
+    several in a cell their number is shown. All of a cell is on hover, and all is in the frame.
 
     What has a card of its own, such as a judgement, is given back as it is. Raises
     ``InvalidRequest`` for an unknown zone, and for what is neither.
@@ -263,7 +263,11 @@ def show(
     dated = [label for label in labels if isinstance(label, pd.Timestamp)]
     times = any(at.tz is not None for at in dated)
     at_head = _times([at if at.tz is None else at.tz_convert(tz) for at in dated])
-    named = dict(zip(dated, (cell.text for cell in at_head), strict=True))
+    named: dict[Any, str] = dict(zip(dated, (cell.text for cell in at_head), strict=True))
+    ids = [label for label in labels if isinstance(label, str) and _LONG_ID.fullmatch(label)]
+    of_ids = [_text(label, names).text for label in ids]
+    named |= {label: text for label, text in zip(ids, of_ids, strict=True)
+              if [*of_ids, *labels].count(text) == 1}  # fmt: skip
     heads: list[tuple[str, Style]] = []
     columns: list[tuple[Cell, ...]] = []
     for position, label in enumerate(labels):

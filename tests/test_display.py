@@ -147,6 +147,29 @@ def test_moments_that_head_columns_are_shown_as_in_cells() -> None:
     assert repr(fl.show(local)).splitlines()[2] == "1 row"
 
 
+def test_ids_that_head_columns_and_rows_are_called_as_in_cells() -> None:
+    """What a pivot by profile has; two of the same name stay apart."""
+    treasury, payouts = map(fl.id_of, ("Treasury", "Payouts"))
+    held = pd.DataFrame(
+        {"asset": ["USD"] * 3, "profile_id": [treasury, payouts, ID],
+         "balance": pd.Series(["1000", "2", "3"], dtype="decimal")}
+    )  # fmt: skip
+    by_asset = held.pivot(index="asset", columns="profile_id", values="balance")
+    shown = by_asset[[treasury, payouts, ID]]
+    assert repr(fl.show(shown)).splitlines()[:2] == [
+        "asset  Treasury  Payouts  37f447e2…9d6b",
+        "USD    1,000.00     2.00           3.00",
+    ]
+    called = [name for name, _ in fl.show(shown, names={ID: "Treasury"}).columns]
+    assert called == ["asset", treasury, "Payouts", ID]
+    called = [name for name, _ in fl.show(shown, names={ID: "Desk"}).columns]
+    assert called == ["asset", "Treasury", "Payouts", "Desk"]
+    by_profile = held.pivot(index="profile_id", columns="asset", values="balance")
+    cells = [row[0] for row in fl.show(by_profile).rows]
+    assert sorted(cell.text for cell in cells) == ["37f447e2…9d6b", "Payouts", "Treasury"]
+    assert {cell.title for cell in cells} == {treasury, payouts, ID}
+
+
 def test_long_frames_are_cut_and_say_so(frame: pd.DataFrame) -> None:
     assert repr(fl.show(pd.concat([frame] * 30))).endswith(
         "60 rows, 40 of them not shown (rows= shows more) · times in UTC"
