@@ -431,8 +431,10 @@ def test_groups_series_and_what_has_a_card_are_shown_too() -> None:
     assert fl.show(judgement) is judgement
 
 
-def test_accounts_and_addresses_are_called_as_a_store_knows_them() -> None:
+def test_accounts_addresses_and_profiles_are_called_as_a_store_knows_them() -> None:
     store = fl.sample()
+    profiles = store.read("transfers")["profile_id"].map(store.names())
+    assert {*profiles} == {"Treasury", "Operations", "Payouts", "Reserve"}
     sides = fl.flows.counterparties(
         store.read("transfers"), instructions=store.read("deposit_instructions")
     )

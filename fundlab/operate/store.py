@@ -361,18 +361,21 @@ class Store(TableStore):
 
     def names(self) -> dict[str, str]:
         """What accounts (by their ids: bank and last digits), addresses (their ends, nickname) and
-        deposit instructions (by their ids: the memo) are called, with the user's own names: for
-        ``fl.show(…, names=store.names())``. Nothing in it can be paid to.
+        deposit instructions (by their ids: the memo) are called, with the user's own names, those
+        of profiles too: for ``fl.show(…, names=store.names())`` and ``frame["profile_id"].map``.
+        Nothing that it calls them can be paid to. ``fl.id_of`` is the way back.
 
-        >>> fl.sample().names()["37f447e2-2d7d-4635-ace9-061b9ec79d6b"]
-        '••••9840 First Example Bank'
+        >>> names = fl.sample().names()
+        >>> names["37f447e2-2d7d-4635-ace9-061b9ec79d6b"], names[fl.id_of("Treasury")]
+        ('••••9840 First Example Bank', 'Treasury')
         """
         from fundlab.reports.figures import Recipients
 
         given = names_given()
         memos = self.read("deposit_instructions", columns=["id", "memo_id"]).dropna()
         said = {id_: given.get(id_, f"memo {memo}") for id_, memo in memos.itertuples(index=False)}
-        return said | Recipients(self.read("fiat_accounts"), self.read("addresses"), given).by_id()
+        recipients = Recipients(self.read("fiat_accounts"), self.read("addresses"), given)
+        return {**given, **said, **recipients.by_id()}
 
     def restatements(self) -> pd.DataFrame:
         """What leads from each closed period that has moved to what is known of it now, transfer
