@@ -136,9 +136,17 @@ def valued(
             usual = ("total", "fee") if moves else _MONEY_COLUMNS
             amounts = [name for name in usual if name in names]
         when = at if at is not None else next((name for name in _TIMES if name in names), None)
-        if when is None or not amounts:
-            what = "column of times; give at=, a moment or one" if amounts else "amount to value"
-            raise AnalysisError(f"the frame has no {what}; its columns are {', '.join(names)}")
+        if when is None and amounts:
+            raise AnalysisError(
+                "the frame does not say at what time to value its amounts: it has no column "
+                f"{', '.join(_TIMES[:-1])} or {_TIMES[-1]} among {', '.join(names)}; give a moment "
+                'for all of them, such as fl.value.of(held, at="2026-10-31", prices=transfers), or '
+                "the name of another column, as at="
+            )
+        if not amounts:
+            raise AnalysisError(
+                f"the frame has no amount to value; its columns are {', '.join(names)}"
+            )
         by_column = isinstance(when, str) and when in names
         want = {"asset": TEXT, **dict.fromkeys(amounts, MONEY), **(_SAID if said else {})}
         want |= {str(when): TIME} if by_column else {}

@@ -218,7 +218,9 @@ def test_the_service_says_dollars_and_no_other_currency() -> None:
         ({}, {"max_age": "soon"}, "max_age='soon' is not a length of time such as '7D'"),
         ({}, {"prices": "nowhere.csv"}, "prices: nowhere.csv is not a CSV or Parquet"),
         ({}, {"prices": "https://example.com/p.csv"}, "give a file of this machine, or a store"),
-        ({"created_at": None}, {}, "has no column of times; give at="),
+        ({"created_at": None}, {}, "does not say at what time to value its amounts: it has no "
+         "column created_at, at or observed_at among .*, total, .*; give a moment for all of them, "
+         r"such as fl\.value\.of\(held, at=\"2026-10-31\", prices=transfers\), or the name of an"),
         ({"total": None, "amount": None, "fee": None}, {}, "has no amount to value"),
         ({}, {"prices": Path(__file__).parent}, "there is no store at"),
         ({}, {"prices": pd.DataFrame({"asset": ["ETH"]})}, "prices has no column 'created_at'"),
