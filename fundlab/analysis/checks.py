@@ -22,6 +22,7 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
+from fundlab.analysis.periods import length_ns
 from fundlab.base.errors import AnalysisError
 from fundlab.tables.transfers import (
     AMOUNTS,
@@ -136,14 +137,11 @@ def anomalies(
         ("dormant_for", dormant_for),
     ):
         try:
-            span = pd.Timedelta(value)
+            spans.append(length_ns(value))
         except (ValueError, TypeError) as error:
             raise AnalysisError(
-                f"{name}={value!r} is not a valid span; give '10min', '1h' or '90D'"
+                f"{name}={value!r} is not a valid span of 0 or more; give '10min', '1h' or '90D'"
             ) from error
-        if pd.isna(span) or span < pd.Timedelta(0):
-            raise AnalysisError(f"{name}={value!r}: give a span of 0 or more, such as '10min'")
-        spans.append(int(span.as_unit("ns").value))
     repeated, approved, dormant = spans
     optional = ("fiat_account_id", "destination_address", "crypto_network")
     want = transfer_columns(

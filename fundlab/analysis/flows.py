@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, Final, cast
 
 import narwhals as nw
-import pandas as pd
 import pyarrow as pa
 
 from fundlab.analysis.counting import (
@@ -32,7 +31,7 @@ from fundlab.analysis.engines import (
     columns,
     is_store,
 )
-from fundlab.analysis.periods import with_period
+from fundlab.analysis.periods import length_ns, with_period
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
 from fundlab.base.values import moment_ns
@@ -245,7 +244,7 @@ def ageing(
     """
     moment = time.time_ns() if as_of is None else moment_ns(as_of, "as_of")
     try:
-        steps = [int(pd.Timedelta(edge).as_unit("ns").value) for edge in edges]
+        steps = [length_ns(edge) for edge in edges]
     except (ValueError, TypeError) as error:
         raise AnalysisError(f"edges={edges!r}: give timedeltas such as '1h', '3D'") from error
     if not steps or steps != sorted(set(steps)) or steps[0] <= 0:

@@ -6,6 +6,7 @@ handed over as numbers, the calendar as a small table.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
@@ -24,6 +25,22 @@ from fundlab.tables.transfers import Rows
 _SECOND: Final = 1_000_000_000
 _STEP: Final = "period:step"
 """A column on the way to a period, named as no column of a caller's is."""
+
+
+def length_ns(length: Any) -> int:
+    """A length of time of 0 or more, as pandas takes one, in nanoseconds; but a number needs its
+    unit, which pandas would take for nanoseconds. Raises ``ValueError`` or ``TypeError``."""
+    if isinstance(length, str):
+        if length.strip().replace(".", "").isdigit():
+            raise ValueError("no unit")
+        # as the command line takes days; pandas will not
+        length = re.sub(r"(?<=\d)(\s*)d(?![a-z])", r"\1D", length)
+    elif isinstance(length, int | float | np.int64):
+        raise TypeError("no unit")
+    found = pd.Timedelta(length)
+    if pd.isna(found) or found < pd.Timedelta(0):
+        raise ValueError("not a length of 0 or more")
+    return int(found.as_unit("ns").value)
 
 
 def local_ns(tz: str, first: int, last: int) -> nw.Expr:

@@ -4,7 +4,6 @@ What is valued is no part of the proof: balances are rebuilt and compared, a pri
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -33,7 +31,7 @@ from fundlab.analysis.engines import (
     columns,
     to_pandas,
 )
-from fundlab.analysis.periods import with_period
+from fundlab.analysis.periods import length_ns, with_period
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import (
     AnalysisError,
@@ -262,18 +260,11 @@ def _fitting() -> Iterator[None]:
 
 def checked_age(max_age: str | timedelta) -> int:
     """``max_age`` in nanoseconds. Raises :class:`AnalysisError`."""
-    if isinstance(max_age, str):
-        max_age = re.sub(
-            r"(?<=\d)(\s*)d(?![a-z])", r"\1D", max_age
-        )  # as status takes it; pandas will not
     try:
-        limit = pd.Timedelta(max_age)
-        known = not pd.isna(limit) and limit >= pd.Timedelta(0)
+        return length_ns(max_age)
     except (ValueError, TypeError):
-        known = False
-    if not known:
-        raise AnalysisError(f"max_age={shorten(max_age)} is not a length of time such as '7D'")
-    return int(limit.value)
+        wrong = f"max_age={shorten(max_age)} is not a length of time with its unit"
+        raise AnalysisError(f"{wrong}: give days or hours, such as '30D' or '26h'") from None
 
 
 def _unpriced(

@@ -215,7 +215,9 @@ def test_the_service_says_dollars_and_no_other_currency() -> None:
 @pytest.mark.parametrize(
     ("change", "given", "words"),
     [
-        ({}, {"max_age": "soon"}, "max_age='soon' is not a length of time such as '7D'"),
+        ({}, {"max_age": "soon"}, "max_age='soon' is not a length of time with its unit: give"),
+        ({}, {"max_age": "30"}, "max_age='30' is not .* give days or hours, such as '30D'"),
+        ({}, {"max_age": 30}, "max_age=30 is not a length of time with its unit"),
         ({}, {"prices": "nowhere.csv"}, "prices: nowhere.csv is not a CSV or Parquet"),
         ({}, {"prices": "https://example.com/p.csv"}, "give a file of this machine, or a store"),
         ({"created_at": None}, {}, "does not say at what time to value its amounts: it has no "

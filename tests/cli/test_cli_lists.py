@@ -235,6 +235,12 @@ def test_balances_of_a_service_have_its_prices(fundlab: Any, store: Path) -> Non
         assert (one["price"], one["value"]) == (other["price"], other["value"])
 
 
+def test_an_age_without_its_unit_is_not_taken_for_nanoseconds(fundlab: Any) -> None:
+    status, out, err = fundlab("balances", "--in", "USD", "--max-age", "30")
+    assert (status, out) == (2, "")
+    assert "max_age='30' is not a length of time with its unit: give days" in " ".join(err.split())
+
+
 def test_prices_that_were_not_looked_for_are_not_said_to_be_missing(
     fundlab: Any, store: Path
 ) -> None:
