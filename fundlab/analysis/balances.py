@@ -195,6 +195,7 @@ def at(
     for its close in the zone ``tz``, as in :func:`daily` and :func:`statement`. ``basis`` as in
     :func:`changes`.
     Statuses are those of ``transfers``: a transfer pending now counts as pending at ``when``.
+    Of a store it is a DuckDB relation, which ``fl.show`` shows for people.
 
     >>> fl.balances.at(transfers, "2026-10-02T12:00:00Z")
       profile_id asset  balance
