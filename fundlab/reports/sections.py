@@ -219,7 +219,9 @@ SECTIONS: Final = (
     Section(
         "by_profile",
         lambda made: figures.by_profile(made.balances, made.busy),
-        caption="Closing balances, and what the period changed",
+        caption=lambda report: (
+            "Closing balances" + ", and what the period changed" * (report.first is not None)
+        ),
         columns=lambda c: [
             c.asset,
             ("#All", money, "closing"),

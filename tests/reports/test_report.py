@@ -455,6 +455,14 @@ def test_the_settings_of_a_notebook_change_nothing() -> None:
         assert reports.render_html(build()) == usual_page()
 
 
+def test_the_closing_balances_are_headed_by_what_is_shown_beside_them(undrawn: None) -> None:
+    changes = "and what the period changed"
+    page = reports.render_html(build())
+    assert ("<span>Closing balances</span>" in page, changes in page) == (True, False)
+    page = reports.render_html(build(period="2026-02"))
+    assert f"<span>Closing balances, {changes}</span>" in page
+
+
 @pytest.mark.seconds
 def test_a_price_has_the_digits_that_its_value_comes_of(undrawn: None) -> None:
     """23,489.54 / 23,489.83 is 0.99998765423164: as 1.00 the product would be 29 cents off."""
