@@ -112,10 +112,10 @@ def build(
     name = " to ".join(map(str, period)) if isinstance(period, tuple) else period or ""
     first, ends = (None, known.end) if period is None else period_bounds(period, tz)
     if first is not None and first > known_at:
+        start, known_to = (f"{moment(ns):%Y-%m-%dT%H:%M:%SZ}" for ns in (first, known_at))
         raise AnalysisError(
-            f"period={name!r} has not begun: it starts at {moment(first).isoformat()}, and what "
-            f"is known ends at {moment(known_at).isoformat()}; give an earlier period, or sync "
-            "the store first"
+            f"period={name!r} has not begun: it starts at {start}, and what is known ends at "
+            f"{known_to}; give an earlier period, or sync the store first"
         )
     span = Span(first, min(ends, known.end))
     before, before_name = None, ""

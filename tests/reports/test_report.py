@@ -477,8 +477,9 @@ def test_a_price_has_the_digits_that_its_value_comes_of(undrawn: None) -> None:
 
 @pytest.mark.thorough
 def test_a_period_that_has_not_begun_is_refused(undrawn: None) -> None:
-    with pytest.raises(AnalysisError, match="period='2026-04' has not begun: it starts at 2026-04"):
-        build(period="2026-04")
+    said = "it starts at 2026-04-01T00:00:00Z, and what is known ends at 2026-03-01T11:08:42Z; give"
+    with pytest.raises(AnalysisError, match=f"period='2026-04' has not begun: {said}"):
+        build(period="2026-04", as_of="2026-03-01T11:08:42.297063565Z")
     begun = build(period="2026-03")
     assert begun.remark == "The period is not over: it ends at 2026-04-01 00:00 UTC."
     assert begun.remark in reports.render_html(begun)
