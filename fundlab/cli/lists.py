@@ -121,41 +121,40 @@ def balances(
         raise typer.BadParameter("give the currency with --in", param_hint="--prices")
     import pyarrow as pa
 
-    every = _table("balances", store)  # oldest first
+    if in_ is None or store is not None:
+        said: Any = store and existing_store(store)
+        every = _table("balances", store)  # oldest first
+    else:  # which balances there are is known by all transfers: they have the prices, too
+        from fundlab.client.client import connect
+        from fundlab.sync import loaders
+        from fundlab.tables import to_arrow
+
+        with connect() as client:
+            said = loaders.load_transfers(client)
+            every = to_arrow(loaders.load_balances(client, transfers=said), "balances")
     pairs = zip(*(every.column(name).to_pylist() for name in ("profile_id", "asset")), strict=True)
     last = {pair: place for place, pair in enumerate(pairs) if of in (None, pair[0])}
     names = ["profile_id", "asset", "available", "trading", "observed_at"]
     places = pa.array([last[pair] for pair in sorted(last)], pa.int64())
     found, totals = every.select(names).take(places), dict[str, Any]()
     if in_ is not None:
-        found, totals = _valued(found, in_.upper(), prices, max_age, store)
+        sources = [said, *([] if prices is None else [prices])]
+        found, totals = _valued(found, in_.upper(), sources, max_age)
     _show("balances", _records(found), limit, as_json, totals)
 
 
 def _valued(
-    rows: pa.Table, currency: str, prices: str | None, max_age: str, store: str | None
+    rows: pa.Table, currency: str, sources: list[Any], max_age: str
 ) -> tuple[pa.Table, dict[str, Any]]:
     """The balances with ``value``, and ``price`` with its source and age; and their sum."""
-    import pandas as pd
     import pyarrow as pa
 
     from fundlab.analysis import value
-    from fundlab.client.client import connect
-    from fundlab.sync import loaders
     from fundlab.tables import to_frame
 
     balances = to_frame(rows)
-    oldest = balances["observed_at"].min() - pd.Timedelta(value.checked_age(max_age))
-    if store is not None:
-        said: Any = existing_store(store)
-    else:
-        with connect() as client:
-            said = loaders.load_transfers(client, since=None if pd.isna(oldest) else oldest)
-    sources = [said, *([] if prices is None else [prices])]
     whole = balances.assign(balance=balances["available"] + balances["trading"])
     valued, unpriced = value.valued(whole, currency, sources, max_age, ["balance"])
-    if unpriced and store is None:
-        unpriced += f"; transfers before {oldest:%Y-%m-%d %H:%M} UTC were not looked at"
     valued = valued.rename(columns={"balance_value": "value"}).drop(columns="balance")
     priced = valued["value"].dropna()
     totals = {"currency": currency, "value": priced.sum() if len(priced) else None,

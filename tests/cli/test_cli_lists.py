@@ -241,17 +241,16 @@ def test_an_age_without_its_unit_is_not_taken_for_nanoseconds(fundlab: Any) -> N
     assert "max_age='30' is not a length of time with its unit: give days" in " ".join(err.split())
 
 
-def test_prices_that_were_not_looked_for_are_not_said_to_be_missing(
+def test_the_service_and_its_store_advise_the_age_that_prices_all(
     fundlab: Any, store: Path
 ) -> None:
-    # Of a store every price is known, of the service those young enough are all that is asked for.
     asked, kept = (
         json.loads(fundlab("balances", "--in", "USD", "--max-age", "1h", "--json", *place)[1])
         for place in ((), ("--store", store))
     )
     assert asked["totals"]["priced"] == kept["totals"]["priced"] < kept["totals"]["balances"]
-    assert "(the newest is " in kept["totals"]["unpriced"]
-    assert "looked at" not in kept["totals"]["unpriced"]
-    oldest = min(pd.Timestamp(row["observed_at"]) for row in asked["balances"]) - pd.Timedelta("1h")
-    said = f"above 1 h; transfers before {oldest:%Y-%m-%d %H:%M} UTC were not looked at"
-    assert asked["totals"]["unpriced"].endswith(said)
+    assert "(the newest is " in asked["totals"]["unpriced"]
+    assert "none found" not in asked["totals"]["unpriced"]
+    enough = asked["totals"]["unpriced"].split("a max_age= (--max-age) of ")[1].split()[0]
+    every = json.loads(fundlab("balances", "--in", "USD", "--max-age", enough, "--json")[1])
+    assert every["totals"]["priced"] == every["totals"]["balances"]
