@@ -140,7 +140,10 @@ class Report(Shown):
     def __getattr__(self, name: str) -> pd.DataFrame:
         frames: Mapping[str, pd.DataFrame] = self.__dict__.get("frames", {})
         if name not in frames:
-            raise AttributeError(f"a report has no {with_likely(repr(name), frames)}")
+            raise AttributeError(
+                f"a report has no {with_likely(repr(name), frames)}; "
+                f"its frames are {', '.join(frames)}"
+            )
         return frames[name]
 
     @property

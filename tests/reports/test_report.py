@@ -455,6 +455,17 @@ def test_the_settings_of_a_notebook_change_nothing() -> None:
         assert reports.render_html(build()) == usual_page()
 
 
+def test_what_a_report_has_not_is_answered_with_what_it_has() -> None:
+    with pytest.raises(
+        AttributeError, match=r"no 'worth_in_usd'; its .* exposure, .* worth, "
+    ) as e:
+        usual().worth_in_usd  # noqa: B018 - it raises
+    assert str(e.value).partition("its frames are ")[2].split(", ") == [*usual().frames]
+    with pytest.raises(AttributeError, match=r"'balanses' \(did you mean balances\?\); its frames"):
+        usual().balanses  # noqa: B018 - it raises
+    assert not hasattr(usual(), "__array__")
+
+
 def test_the_closing_balances_are_headed_by_what_is_shown_beside_them(undrawn: None) -> None:
     changes = "and what the period changed"
     page = reports.render_html(build())
