@@ -37,6 +37,7 @@ from fundlab.analysis.periods import with_period
 from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import AnalysisError, MixedAssetsWarning, ServiceError
 from fundlab.base.exact import EXACT, MAX_INTEGER_DIGITS
+from fundlab.base.periods import Moment, period_bounds
 from fundlab.models import TransferType
 from fundlab.tables.transfers import MOMENTS, Basis, Rows, moved_asset
 
@@ -98,6 +99,7 @@ def summary(
     freq: str | None = None,
     tz: str = "UTC",
     basis: Basis = "created",
+    period: str | tuple[Moment, Moment] | None = None,
 ) -> FrameT:
     """The ``by`` columns (and ``period``), ``count``, ``amount``, ``fee`` of completed transfers,
     sorted, missing ``by`` values last.
@@ -106,9 +108,10 @@ def summary(
     ``crypto_network`` or ``profile_id``; ``period`` among them says where the period stands, by
     default last. ``freq`` is a pandas offset alias over ``created_at`` (``settled_at`` with
     ``basis="settled"``: ``store.read("transfers", settled=True)`` has it) in the zone ``tz``;
-    ``period`` is labelled as pandas' ``Grouper`` labels it. Raises :class:`AnalysisError` for
-    columns that cannot be used and invalid rows; warns (``MixedAssetsWarning``) where
-    several assets are added up for want of ``asset`` in ``by``.
+    its column is labelled as pandas' ``Grouper`` labels it. The argument ``period`` leaves out what
+    belongs to other times, as :func:`fundlab.balances.statement` does. Raises
+    :class:`AnalysisError` for columns that cannot be used and invalid rows; warns
+    (``MixedAssetsWarning``) where several assets are added up for want of ``asset`` in ``by``.
 
     >>> fl.fees.summary(transfers)
                            type asset  count  amount  fee
@@ -122,7 +125,7 @@ def summary(
     """
     at = moment_of(basis)
     with Workbench(transfers, at) as bench:
-        return bench.give(*_summed(bench, transfers, by, freq, tz, at))
+        return bench.give(*_summed(bench, transfers, by, freq, tz, at, period))
 
 
 def effective(
@@ -166,6 +169,7 @@ def _summed(
     freq: str | None,
     tz: str,
     at: str,
+    period: str | tuple[Moment, Moment] | None = None,
 ) -> tuple[Rows, pa.Schema]:
     groups = [by] if isinstance(by, str) else list(by) if isinstance(by, Sequence) else [by]
     wrong = [name for name in groups if not isinstance(name, str) or name in _RESERVED]
@@ -182,6 +186,9 @@ def _summed(
     want = transfer_columns(at, amount=MONEY, fee=MONEY, **texts)
     rows = completed(bench, transfers, want, "amount", "fee", at)
     rows = rows.with_columns(asset=moved_asset(), at=nw.col(at))
+    if period is not None:
+        first, end = period_bounds(period, tz)
+        rows = rows.filter((nw.col("at") >= first) & (nw.col("at") < end))
     if "asset" not in groups:
         asset = nw.col("asset")
         assets = bench.collect(rows.select(first=asset.min(), last=asset.max())).to_pylist()

@@ -85,6 +85,26 @@ def test_summary_by_literal(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
+def test_summary_of_a_period_begins_with_its_first_moment_and_ends_before_the_next(
+    kind: str,
+) -> None:
+    first, end = (pd.Timestamp(START + days * DAY, unit="ns", tz="UTC") for days in (20, 40))
+    both = [
+        {"type": "WIRE_DEPOSIT", "asset": "USD", "count": 1, "amount": D(7), "fee": D(0)},
+        {"type": "WIRE_WITHDRAWAL", "asset": "USD", "count": 1, "amount": D(10000), "fee": D(25)},
+    ]
+    rows = KINDS[kind](ROWS)
+    assert records(fees.summary(rows, period=(first, end))) == both
+    assert records(fees.summary(rows, period=f"{first:%Y-%m-%d}")) == both
+    assert records(fees.summary(rows, period="1999")) == []
+
+
+def test_a_period_that_is_none_is_refused() -> None:
+    with pytest.raises(AnalysisError, match="period='10/2026'"):
+        fees.summary(pandas(ROWS), period="10/2026")
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_effective_handles_zero_and_tiny_amounts(kind: str) -> None:
     result = records(fees.effective(KINDS[kind](ROWS), by="asset"))
     assert [(row["asset"], row["bps"]) for row in result] == [
