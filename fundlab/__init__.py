@@ -6,6 +6,14 @@
 >>> len(transfers)
 200
 
+What most people come for, each with an example in its own ``help``:
+
+- load: ``store = fl.sample()``, a year of data, or ``fl.Store()``; ``store.read("transfers")``
+- balance: ``fl.balances.at``, ``fl.balances.statement``; ``fl.show`` for a look at any frame
+- prove: ``fl.reconcile.judge``; where a balance breaks, ``fl.reconcile.explore``
+- close: ``fl.report`` for the month, then ``store.close``, or ``fundlab close`` in a shell
+- pay: ``fl.plan_withdrawal``, whose plan is shown, confirmed and sent once
+
 Importing registers the exact money column with pandas, under the name ``decimal``, whichever of the
 two is imported first; everything else is loaded on first use.
 

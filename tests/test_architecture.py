@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,14 @@ def test_what_the_docstring_names_is_there() -> None:
     named = re.findall(r"^    .+ (\w+/\w+)$", DESCRIPTION, re.MULTILINE)
     assert {name for name in named if name.replace("/", ".") not in MODULES} == set()
     assert len(named) == DESCRIPTION.partition("::")[2].count("\n    ")
+
+
+def test_the_tasks_come_first_and_what_they_call_is_there() -> None:
+    tasks = DESCRIPTION.partition("Importing registers")[0]
+    called = re.findall(r"``(?:store = )?(fl|store)\.([a-z_.]+)", tasks, re.IGNORECASE)
+    assert len(called) >= 10
+    for start, path in called:
+        attrgetter(path)({"fl": fundlab, "store": fundlab.Store}[start])
 
 
 def test_the_top_is_seen_at_a_glance() -> None:
