@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -183,7 +183,10 @@ def compact(
 def export(
     table: Annotated[TableName, typer.Argument()],
     out: Annotated[Path, typer.Option(help="The file; an earlier one is replaced.")],
-    format: Annotated[Literal["csv", "xlsx", "parquet", "json"], typer.Option(help="Of the file.")],
+    format: Annotated[
+        Literal["csv", "xlsx", "parquet", "json"] | None,
+        typer.Option(help="Of the file; by default what --out ends in."),
+    ] = None,
     store: StorePath = None,
     as_of: AsOf = None,
     since: Since = None,
@@ -194,16 +197,23 @@ def export(
 
     Other programs open it safely: no text in it becomes a formula.
     """
-    from fundlab.exports import export_table, names_another
+    from fundlab.exports import FORMATS, export_table, names_another
 
     begins, ends = checked_span(since, until)
-    if names_another(out, format):
+    ends_in = (name for name in FORMATS if out.suffix.lower() == f".{name}")
+    kind: Any = format or next(ends_in, None)
+    if kind is None:
         raise typer.BadParameter(
-            f"{out.name} names another format than {format}: change one of the two",
+            f"{out.name} does not end in .{', .'.join(FORMATS)}: give one of these, or --format",
+            param_hint="--out",
+        )
+    if names_another(out, kind):
+        raise typer.BadParameter(
+            f"{out.name} names another format than {kind}: change one of the two",
             param_hint="--out",
         )
     written = export_table(
-        existing_store(store), table, out, format, as_of=as_of, since=begins, until=ends
+        existing_store(store), table, out, kind, as_of=as_of, since=begins, until=ends
     )
     answer(written.to_json(), as_json, str(written))
 

@@ -270,6 +270,18 @@ def test_the_help_is_not_cut_and_says_every_exit_status() -> None:
         assert re.findall(r"\b(?:[0-4]|1[34][03])\b", text)[:7] == [*"01234", "130", "143"]
 
 
+def test_the_ending_of_the_file_is_its_format(fundlab: Any, tmp_path: Path) -> None:
+    given = ("export", "balances", "--store", fl.sample().path, "--out")
+    assert fundlab(*given, tmp_path / "a.XLSX")[0] == 0
+    assert (tmp_path / "a.XLSX").read_bytes()[:2] == b"PK"
+    assert fundlab(*given, tmp_path / "plain", "--format", "csv")[0] == 0
+    assert (tmp_path / "plain").read_text(encoding="utf-8").count("\n") == 81
+    status, _, err = fundlab(*given, tmp_path / "balances")
+    assert status == 2
+    said = "balances does not end in .csv, .parquet, .json, .xlsx: give one of these, or --format"
+    assert said in " ".join(err.split())
+
+
 def test_a_file_that_names_another_format_is_wrong_usage(fundlab: Any, tmp_path: Path) -> None:
     status, _, err = fundlab(
         "export", "transfers", "--out", str(tmp_path / "a.XLSX"), "--format", "csv"

@@ -35,6 +35,7 @@ COMMANDS = [
     ["export", "transfers"], ["export", "moons", "--out", "a.csv", "--format", "csv"],
     ["export", "transfers", "--out", "a.xlsx", "--format", "csv"],
     ["export", "transfers", "--out", "a.pdf", "--format", "pdf"],
+    ["export", "transfers", "--out", "october"],
     ["report", "--period", "October"], ["report", "--period", "2026-13"],
     ["report", "--tz", "Moon"],
     ["report", "--format", "pdf"], ["report", "--catch-up", "--as-of", "2026-10-01"],
