@@ -227,12 +227,16 @@ class Report(Shown):
     @property
     def needs_a_person(self) -> list[tuple[str, str]]:
         """What somebody must look at, and where the page has it."""
-        old = self.open_items["age"] > pd.Timedelta(days=3)
+        items, days = self.open_items, pd.Timedelta(days=3)
+        old, age_now = items["age"] > days, self.as_of - items["created_at"]
+        since_then = age_now - items["age"] > pd.Timedelta(minutes=1)  # else it is the same moment
+        waiting = since_then & items["cleared_at"].isna() & (age_now > days)
         counted = (
             (len(self.breaks), "balance", "that does not match", "reconciliation"),
             (len(self.violations), "transfer", "that breaks a rule", "checks"),
             (len(self.pairs), "internal transfer", "whose halves do not match", "checks"),
             (int(old.sum()), "open item", f"older than 3 days at {self.aged_at}", "open"),
+            (int(waiting.sum()), "transfer", "pending now for more than 3 days", "open"),
             (len(self.anomalies), "transfer", "worth a look", "checks"),
             (len(self.notable), "event", "of note", "events"),
         )  # fmt: skip

@@ -246,6 +246,28 @@ def test_open_items_have_their_age() -> None:
     assert "2 d 3 h" in Page(usual_page()).cells
 
 
+@pytest.mark.parametrize(
+    ("as_of", "lines"),
+    [
+        ("2026-03-02T06:30:00Z", []),
+        (
+            "2026-04-01T06:30:00Z",
+            ["1 transfer pending now for more than 3 days"],
+        ),
+    ],
+)
+def test_what_was_young_when_the_month_ended_and_waits_now_needs_a_person(
+    as_of: str, lines: list[str]
+) -> None:
+    waits = {"amount": "1", **WITHDRAWAL, "status": "PENDING", "created_at": "2026-02-28T00:00Z"}
+    later = waits | {"status": "COMPLETED", "settled_at": "2026-03-02T05:00:00Z"}
+    rows = transfers(waits, later)
+    built = build(rows, reported(), period="2026-02", basis="settled", as_of=as_of)
+    assert len(built.open_items) == 2
+    said = [line for line, place in built.needs_a_person if place == "open"]
+    assert said == lines
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("basis", "at", "age"),
