@@ -101,6 +101,7 @@ def add_control(app: FastAPI, control: Control) -> None:
         app.add_route(path, partial(answer, endpoint), methods=[method], include_in_schema=False)
 
     add(CONTROL_PREFIX, "GET", index)
+    add(f"{CONTROL_PREFIX}/", "GET", index)  # as browsers and people complete it
     add(DOCUMENT_PATH, "GET", describe)
     add(STATE_PATH, "GET", save)
     add(STATE_PATH, "PUT", load)

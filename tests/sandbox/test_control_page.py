@@ -143,6 +143,7 @@ def test_what_waits_for_an_approval_is_ended_by_hand_too(status: str) -> None:
 
 def test_programs_get_json_and_browsers_the_page(sandbox: Sandbox) -> None:
     assert "actions" in requests.get(sandbox.control_url, timeout=5).json()
+    assert "actions" in requests.get(f"{sandbox.control_url}/", timeout=5).json()
     page = page_of(sandbox)
     assert page.headers["Content-Type"].startswith("text/html")
     assert page_of(sandbox, Origin="http://evil.example").status_code == 403
