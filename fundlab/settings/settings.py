@@ -26,6 +26,7 @@ from platformdirs import user_data_dir
 from fundlab.base.errors import SettingsError, with_likely
 from fundlab.base.exact import AMOUNT
 from fundlab.settings.config_file import CHOSEN, config_path, is_there, profile_names, read_config
+from fundlab.settings.labels import names_given
 from fundlab.settings.secret import Masked, Secret, password_of_keyring, read_secret
 
 log = logging.getLogger(__name__)
@@ -374,7 +375,10 @@ def _with_profile(
     config = read_config(path)
     if profile not in profile_names(config):
         names = ", ".join(f"[{name}]" for name in profile_names(config)) or "none"
-        raise SettingsError(f"{path} has no table [{profile}]; it has {names}")
+        advice = ""
+        if profile in names_given().values():
+            advice = f". {profile} is a name of an id: give a funding profile with --of"
+        raise SettingsError(f"{path} has no table [{profile}]; it has {names}{advice}")
     return _overlaid(masked(config[profile].reveal()), variables), profile
 
 

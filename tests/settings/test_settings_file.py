@@ -98,6 +98,9 @@ def test_the_error_names_the_profiles_that_are_there(
         "has no table [names]; it has [production], [play]"
         in fundlab("sync", "--profile", "names")[2]
     )
+    for name in ("Treasury USD", "Operations"):  # of the file, and of the sample
+        said = f"[play]. {name} is a name of an id: give a funding profile with --of"
+        assert said in " ".join(fundlab("transfers", "--profile", name)[2].split())
     _, _, err = fundlab("sync", "--profile", "play")
     assert "missing: auth_url (FUNDLAB_AUTH_URL)" in err
     assert f"or in [play] of {config}" in err
