@@ -149,7 +149,7 @@ def init(
         taken = f"{path} has a profile [{name}] already"
         kept = SettingsError(f"{taken}; nothing was written: give --force or another --name")
         replace = f"{taken}. Replace it? [y/N]"
-        if terminal.ask(replace, kept, default="n", show_default=False).lower() not in ("y", "yes"):
+        if not _agreed(replace, kept):
             raise kept
     before = {key: value for key, value in (config[name].reveal() if name in config else {}).items()
               if key in ("base_url", "auth_url", "client_id")}  # fmt: skip
@@ -188,12 +188,17 @@ def init(
     # The key: one that is there, or a new one, which has an id only once it is registered.
     public = None
     asking = not (auth_url and client_id and service_given)
-    if key is None and asking:
+    unanswered = SettingsError("nothing was written: give --key FILE")
+    while key is None and asking:
         file = terminal.ask(
-            "Private key that signs requests, made where there is none (unsigned: Enter)",
-            SettingsError("nothing was written: give --key FILE"), default="", show_default=False,
+            "File of the private key that signs requests (unsigned: Enter)", unanswered,
+            default="", show_default=False,
         )  # fmt: skip
-        key = Path(file) if file else None
+        if not file:
+            break
+        make = f"There is no file {file}: make a new key there? [y/N]"
+        if Path(file).expanduser().exists() or _agreed(make, unanswered):
+            key = Path(file)
     if key is not None:
         key = key.expanduser().absolute()
         if not key.exists():
@@ -256,6 +261,11 @@ def init(
     if used is None:
         advice += f"\nWithout --profile or {PROFILE} no command takes [{name}]."
     _show_checks(checks, then, as_json, body, text, advice)
+
+
+def _agreed(question: str, unanswered: SettingsError) -> bool:
+    answered = terminal.ask(question, unanswered, default="n", show_default=False)
+    return str(answered).lower() in ("y", "yes")
 
 
 def _ask_names(path: Path, settings: Settings) -> None:

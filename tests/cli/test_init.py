@@ -229,6 +229,20 @@ def test_a_key_is_made_and_registered_later(init: Any, config: Path, tmp_path: P
     assert tomllib.loads(config.read_text())["sandbox"]["signing_key_id"] == "k-7"
 
 
+def test_a_key_that_is_typed_is_made_only_where_that_is_agreed_to(
+    config: Path, service: sandbox.Sandbox, fundlab: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("FUNDLAB_CLIENT_SECRET", service.client_secret)
+    slip, key = tmp_path / "n", tmp_path / "new.pem"
+    answers = [service.auth_url, service.client_id, slip, "", key, "y", ""]
+    given = ("init", "--base-url", service.base_url)
+    status, _, err = fundlab(*given, answer="\n".join(map(str, [*answers, ""])))
+    assert status == 0, err
+    assert f"There is no file {slip}: make a new key there? [y/N]" in err
+    assert not slip.exists()
+    assert key.exists()
+
+
 def test_in_the_environment_of_a_sandbox_the_next_commands_take_the_profile(
     config: Path, service: sandbox.Sandbox, fundlab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
