@@ -84,6 +84,7 @@ ANALYSES: dict[str, Callable[[Any], Any]] = {
     "invariants": checks.invariants,
     "anomalies": lambda rows: checks.anomalies(rows, dormant_for="3D"),
     "summary": lambda rows: fees.summary(rows, by=["type", "asset"], freq="MS"),
+    "summary_of_a_period": lambda rows: fees.summary(rows, by="asset", period="2026-03"),
     "effective": fees.effective,
     "batching": fees.batching,
     "net": lambda rows: flows.net(rows, freq="W", tz="America/New_York"),
