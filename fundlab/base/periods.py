@@ -80,9 +80,10 @@ def _calendar_days(period: str) -> tuple[date, date]:
     """The first day of ``period``, and the first after it."""
     match = _PERIOD.fullmatch(period) if isinstance(period, str) else None
     if match is None:
+        moments = "" if isinstance(period, str) else ", or a pair of moments"
         raise AnalysisError(
             f"period={shorten(period)} is not a valid period; give '2026', '2026-Q1', '2026-03', "
-            "'2026-W10', '2026-03-08' or a pair of moments"
+            f"'2026-W10' or '2026-03-08'{moments}"
         )
     number = {name: int(text) for name, text in match.groupdict().items() if text}
     year, month, count = number["year"], number.get("month", 1), 1 if "month" in number else 12

@@ -324,11 +324,13 @@ def moment_ns(value: object, parameter: str) -> int:
             return Instant.parse(value.replace(tzinfo=UTC)).ns
         return Instant.parse(value).ns
     except ValueError as error:
-        problem = str(error)
-    raise InvalidRequest(
-        f"{parameter}={shorten(value)}: {problem}; give ISO text such as '2026-10-01' or "
-        "'2026-10-01T09:30:00Z', a datetime or a Timestamp"
-    )
+        problem = f": {error}; give"
+    accepted = "'2026-10-01', or a time with its zone, '2026-10-01T09:30:00Z'"
+    if not isinstance(value, str):
+        accepted += ", or a datetime"
+    elif not _INSTANT.fullmatch(value) and not _DATE.fullmatch(value):
+        problem = " is not a date: write"
+    raise InvalidRequest(f"{parameter}={shorten(value)}{problem} {accepted}")
 
 
 def start_ns(value: object, parameter: str) -> int | None:

@@ -98,7 +98,10 @@ def test_lists_are_narrowed_alike_at_the_service_and_in_a_store(
         (("--of", ""), "is neither an id nor a name known here"),
         (("--of", "Mars"), "Mars is neither an id nor a name known here; 'fundlab profiles' lists"),
         (("--type", "WIRE"), "WIRE is not a type; there are BANK_DEPOSIT, BANK_WITHDRAWAL, "),
-        (("--since", "October"), "give ISO text such as"),
+        (
+            ("--since", "1.10.2026"),
+            "since='1.10.2026' is not a date: write '2026-10-01', or a time",
+        ),
     ):
         status, _, err = fundlab("transfers", *wrong)
         assert (status, words in " ".join(err.split())) == (2, True), err
