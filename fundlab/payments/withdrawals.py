@@ -440,7 +440,7 @@ def check_payable(
     # the account: approved, and of the end user who is named
     if account.status != FiatAccountStatus.APPROVED:
         todo = {
-            "PENDING": "wait for its review with fl.wait_for(client, account), then plan again",
+            "PENDING": "wait for its review ('fundlab accounts' shows its status), then plan again",
             "REJECTED": "correct it with plan_account_update, or register another account",
         }.get(account.status, "ask the service what that means")
         raise ActionRefused(
@@ -486,9 +486,10 @@ def check_payable(
     if missing > 0:
         raise ActionRefused(
             "insufficient_balance",
-            f"amount={plan.amount}{with_fee} needs {money_text(needed)} {plan.asset}, but profile "
-            f"{plan.profile_id} has {money_text(plan.available)} available: {money_text(missing)} "
-            f"{plan.asset} are missing; nothing was sent: pay less, or fund the profile first",
+            f"amount={money_text(plan.amount)}{with_fee} needs {money_text(needed)} {plan.asset}, "
+            f"but profile {with_name(plan.profile_id)} has {money_text(plan.available)} available: "
+            f"{money_text(missing)} {plan.asset} are missing; nothing was sent: pay less, or fund "
+            "the profile first",
         )
     check_floor(plan, EXACT.subtract(plan.available, needed))
     ref_id = arguments["ref_id"]

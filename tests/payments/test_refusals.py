@@ -53,7 +53,9 @@ def test_an_account_that_is_not_approved(bench: Any) -> None:
     pending = bench.client.create_fiat_account(
         fiat_account_owner=OWNER, fiat_network_instructions=BANK
     )
-    with refused("account_not_approved", r"is PENDING, not APPROVED.*wait for its review with"):
+    with refused(
+        "account_not_approved", r"is PENDING, not APPROVED.*wait for its review \('fundlab acc"
+    ):
         bench.plan(fiat_account_id=pending.id)
     wire = BANK["wire"]
     routing = wire["routing_details"] | {"routing_number": "000000000"}
@@ -151,11 +153,19 @@ def test_a_balance_that_no_longer_covers_the_plan(bench: Any, available: Any) ->
         plan.submit(confirm=plan.code)
 
 
-def test_amounts_in_a_refusal_have_their_separators(
-    bench: Any, available: Any, new_bench: Callable[..., Any]
+def test_amounts_in_a_refusal_have_their_separators_and_the_profile_its_name(
+    bench: Any,
+    available: Any,
+    new_bench: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     available("1234.50")
-    gap = r"needs 100,000,000,039\.00 USD, but .* has 1,234\.50 available: 99,999,998,804\.50 USD"
+    gap = (
+        r"amount=100,000,000,039\.00 needs 100,000,000,039\.00 USD, but profile Payer · \S+ has "
+        r"1,234\.50 available: 99,999,998,804\.50 USD"
+    )
+    names = {bench.sandbox.profile_ids[0]: "Payer"}
+    monkeypatch.setattr("fundlab.settings.labels.OF_THE_SAMPLE", names)
     with refused("insufficient_balance", gap):
         bench.plan("100000000039.00")
     object.__setattr__(bench.client.settings, "balance_floor", {"USD": Decimal(1200)})
