@@ -39,7 +39,12 @@ def demo(
         money_text(Decimal(one))
         for one in (paid.amount, paid.fee, paid.total, paid.balance_before, paid.balance_after)
     )
-    rows = [number_of(count, name.removesuffix("s")) for name, count in result.rows.items()]
+    rows = [
+        number_of(count, "observation") + " of balances"  # each is looked at several times
+        if name == "balances"
+        else number_of(count, name.removesuffix("s"))
+        for name, count in result.rows.items()
+    ]
     answer(
         result.to_json(),
         as_json,

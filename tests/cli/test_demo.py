@@ -56,6 +56,8 @@ def test_what_the_demo_paid_is_said_with_separators(
     paid = json.loads((Path(ran.report).parent / "demo.json").read_text())["withdrawal"]
     before, after = (f"{Decimal(paid[f'balance_{when}']):,.2f}" for when in ("before", "after"))
     assert "," in after
+    assert f"{ran.rows['balances']} observations of balances" in out  # not as many balances
+    assert ran.balances < ran.rows["balances"]
     assert (
         f"withdrawal  1,000.00 USD + 25.00 fee: COMPLETED; available {before} → {after}, moved by "
         "exactly 1,025.00\n"
