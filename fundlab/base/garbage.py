@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+_lock: Final = threading.Lock()
+_inside: list[bool] = []
+"""For each block that some thread is in, whether Python looked for cycles before the first."""
 
 
 @contextmanager
 def no_search(*, stays: bool = False) -> Iterator[None]:
     """Within this block nobody looks for cycles: among modules that are loaded, or a million
     numbers, there is none, and looking takes a tenth of the time. What ``stays``, as modules do, is
-    old afterwards, so that no search goes through it soon."""
-    collecting = gc.isenabled()
-    gc.disable()
+    old afterwards, so that no search goes through it soon. The last thread to leave such a block
+    lets the search go on."""
+    with _lock:
+        _inside.append(_inside[0] if _inside else gc.isenabled())
+        gc.disable()
     try:
         yield
     finally:
-        if collecting:
-            if stays and not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()  # into the oldest generation
-            gc.enable()
+        with _lock:
+            if _inside.pop() and not _inside:
+                if stays and not gc.get_freeze_count():
+                    gc.freeze()
+                    gc.unfreeze()  # into the oldest generation
+                gc.enable()

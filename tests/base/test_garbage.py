@@ -34,6 +34,18 @@ def test_it_is_put_off_within_and_back_after_an_error_too(stays: bool) -> None:
 
 
 @pytest.mark.parametrize("stays", [False, True])
+def test_of_threads_that_overlap_the_last_one_lets_it_go_on(stays: bool) -> None:
+    gc.enable()
+    first, second = no_search(stays=stays), no_search()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("stays", [False, True])
 def test_who_had_turned_it_off_finds_it_off(stays: bool) -> None:
     gc.disable()
     with no_search(stays=stays):
