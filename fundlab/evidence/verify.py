@@ -222,7 +222,12 @@ def _verify(store: TableStore, manifest: Manifest) -> Verification:
             looks = looks_of(snapshots["balances"]) if "balances" in snapshots else []
             snapshot = replace(snapshot, accepted_gone=accepted)
             rows_checked = _RowsChecked(snapshot, looks)
-        found_in[name] = _check_table(snapshot, rows_checked if name == "transfers" else None)
+        try:
+            found_in[name] = _check_table(snapshot, rows_checked if name == "transfers" else None)
+        except StoreChanged:
+            raise
+        except (StoreError, OSError) as error:
+            found_in[name] = [_damage(name, name, error)]
     problems += [problem for name in TABLES for problem in found_in[name]]
     intact = {name for name, wrong in found_in.items() if not wrong}
     there = [(name, path.name) for name in TABLES for path in disk.files_in(store.path / name)]

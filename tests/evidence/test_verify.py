@@ -195,6 +195,27 @@ class TestFiles:
         assert "client-1" in problem.expected
         assert "client-2" in problem.found
 
+    def test_a_table_that_cannot_be_read_to_its_end_says_nothing_of_the_others(
+        self, store: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service.transfers += [transfer(2), transfer(3)]
+        store.sync(service)
+        whole = store.verify()
+        original = proof._wrong_pointers
+
+        def failing(snapshot: Snapshot, hashes: Any) -> Any:
+            if snapshot.table.name == "events":
+                raise OSError("the disk answers no more")
+            return original(snapshot, hashes)
+
+        monkeypatch.setattr(proof, "_wrong_pointers", failing)
+        found = store.verify()
+        (problem,) = found.problems
+        assert (problem.table, problem.rule) == ("events", "file")
+        assert "answers no more" in problem.found
+        assert found.files == whole.files
+        assert str(found.judgement) == str(whole.judgement)
+
 
 class TestMeanwhile:
     """A store that others write to while it is verified is not accused of anything."""
