@@ -28,15 +28,17 @@ What is decided where the name of no file says so::
     which filter a service did not heed              client/pages
     what is masked, and how                          settings/secret
     the user's own names for profiles                settings/labels
+    how a quotient of decimals is rounded            decimals/wide
     which transfers count, with which sign           tables/transfers
     that another run writes to a store               store/lock
+    who closed what, each record after the last      store/records
     that another machine has published               store/manifests
     which version of a row is current                store/snapshot
     what a sync asks for, and asks again             sync/run
     what may be said: proved, breaks                 evidence/verdict
     a payment's code, expiry, being sent once        payments/plan
     own limits; who must approve                     payments/withdrawals
-    the fees, delays and limits of the sandbox       sandbox/behaviour
+    the sandbox's fees, delays, limits, and its 429  sandbox/behaviour
     a table of the report                            reports/sections
     the first sheet of a workbook                    exports/cover
 
