@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -201,6 +202,33 @@ def test_only_a_month_that_changed_is_written_again(
     assert changed_files == {"month=2026-02"}
     for count, total, _ in read_by_each(tmp_path / "open", format).values():
         assert (count, total) == (4, SUM)
+
+
+def test_a_file_is_replaced_in_one_step(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.publish(tmp_path / "open")
+    path = tmp_path / "open" / "transfers" / "month=2026-02" / "rows.parquet"
+    before, write = path.read_bytes(), pq.ParquetWriter.write_table
+    changed = rows("once more")
+    changed[1]["updated_at"] = "2026-05-03T00:00:00Z"
+    store.sync(FakeService(changed), tables=["transfers"], full=True)  # type: ignore[arg-type]
+
+    def full(*given: Any) -> None:
+        write(*given)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with path.open("rb") as reader:
+        with monkeypatch.context() as patched:
+            patched.setattr(pq.ParquetWriter, "write_table", full)
+            with pytest.raises(StoreError, match="No space left"):
+                store.publish(tmp_path / "open")
+        assert path.read_bytes() == before
+        assert [one.name for one in path.parent.iterdir()] == ["rows.parquet"]
+        assert store.publish(tmp_path / "open")["transfers"].written == ("2026-02",)
+        assert path.read_bytes() != before
+        assert reader.read() == before
+    assert pq.read_table(path)["memo"].to_pylist() == ["once more", None]
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])
