@@ -65,9 +65,10 @@ class Held:
     @contextmanager
     def asked(self) -> Iterator[Relation]:
         """The rows, for analyses within; on the created basis they do not say when they settled."""
-        connection, rows = self._rows
-        with relations_of(connection):
-            yield rows if self._basis == "settled" else rows.project(", ".join(HELD))
+        with engine_errors():
+            connection, rows = self._rows
+            with relations_of(connection):
+                yield rows if self._basis == "settled" else rows.project(", ".join(HELD))
 
     @cached_property
     def _rows(self) -> tuple[duckdb.DuckDBPyConnection, Relation]:

@@ -26,8 +26,9 @@ from page_tables import PageTables
 
 import fundlab as fl
 from fundlab import cli, reports
-from fundlab.base.errors import InvalidRequest, StoreError, install_command
+from fundlab.base.errors import AnalysisError, InvalidRequest, StoreError, install_command
 from fundlab.evidence.closes import closes_of
+from fundlab.reports import inputs
 
 STEM = "close-2026-02"
 SAID = {"Adjusted balance per bank": "adjusted_bank", "Difference": "difference",
@@ -366,6 +367,33 @@ def test_how_far_a_pack_is_can_be_seen_and_the_rows_of_its_workbook(
     filtered = [sheet.auto_filter.ref for sheet in book if sheet.auto_filter.ref]
     ends = [re.findall(r"\d+", place) for place in filtered]
     assert int(rows.replace(",", "")) == sum(int(last) - int(first) for first, last in ends)
+
+
+@pytest.mark.parametrize("when", ["from the start", "once its rows are read"])
+def test_what_is_beyond_the_memory_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    store = months.made(tmp_path / "store", 3).store
+    reports.write_pack(store, store.close("2026-02", "created", by="Ana"), tmp_path / "pack")
+    hold = inputs.hold_in_duckdb
+
+    def little(*given: Any) -> Any:
+        connection = given[-1]
+        if when == "from the start":
+            connection.execute("SET temp_directory = ''; SET memory_limit = '2MB'")
+            return hold(*given)
+        rows = hold(*given)
+        connection.execute("SET temp_directory = ''; SET memory_limit = '2MB'")
+        return rows
+
+    monkeypatch.setattr(inputs, "hold_in_duckdb", little)
+    with pytest.raises(AnalysisError, match="Out of Memory") as told:
+        store.close("2026-02", by="Ana")
+    assert "\n" not in str(told.value)
+    assert len(store.closes()) == 1
+    (line,) = reports.reperform(store, tmp_path / "pack")
+    assert "Out of Memory" in line
+    assert "\n" not in line
 
 
 @pytest.mark.seconds
