@@ -62,6 +62,10 @@ class Held:
     def __init__(self, store: TableStore, basis: Basis, **at: Any) -> None:
         self._store, self._basis, self._at = store, basis, at
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy reads the rows for itself."""
+        return {name: value for name, value in vars(self).items() if name != "_rows"}
+
     @contextmanager
     def asked(self) -> Iterator[Relation]:
         """The rows, for analyses within; on the created basis they do not say when they settled."""

@@ -3,11 +3,14 @@ named."""
 
 from __future__ import annotations
 
+import copy
 import csv
+import dataclasses
 import hashlib
 import json
 import logging
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -652,3 +655,16 @@ def test_what_changed_against_the_month_before_adds_up(packed: tuple[fl.Store, P
         for line in of_csv(pack, "flux"):
             said[line["asset"]] = said.get(line["asset"], D(0)) + D(line["difference"])
     assert said == {asset: amount for asset, amount in net.items() if amount}
+
+
+def test_a_close_that_was_just_made_can_be_copied(tmp_path: Path) -> None:
+    store = fl.Store(months.made(tmp_path / "store", 3).store.path)
+    made = store.close("2026-02", by="Ana")
+    assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
+    assert dataclasses.asdict(made)["record"]["content"] == made.content
+    for name, close in (("made", made), ("copied", copy.deepcopy(made))):
+        reports.write_pack(store, close, tmp_path / name)
+    csvs = sorted(path.name for path in (tmp_path / "made").glob("*.csv"))
+    assert csvs
+    for name in csvs:
+        assert (tmp_path / "copied" / name).read_bytes() == (tmp_path / "made" / name).read_bytes()
