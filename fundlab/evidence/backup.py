@@ -21,13 +21,20 @@ from uuid import uuid4
 from fundlab.base.errors import StoreDamaged, StoreError, number_of
 from fundlab.base.values import Instant
 from fundlab.store import disk
-from fundlab.store.manifests import Manifest, canonical, is_newest, read_manifest, restore_manifest
+from fundlab.store.manifests import (
+    MANIFESTS,
+    Manifest,
+    canonical,
+    is_newest,
+    read_manifest,
+    restore_manifest,
+    store_around,
+)
 from fundlab.store.parts import damaged
 from fundlab.store.records import RECORDS, read_records
 from fundlab.store.remote import StorePath, locate
 from fundlab.store.snapshot import steadily
 
-_MANIFESTS: Final = "manifests"
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
 _KEPT_ASIDE: Final = "journals"
 
@@ -57,8 +64,11 @@ def back_up(
     """Copy what ``destination`` lacks of the store at ``path`` and of ``journals`` (snapshots by
     their name), and add a manifest. A sync meanwhile does no harm.
 
-    Raises ``StoreError`` where the destination cannot be written, or does not hold what was copied.
+    Raises ``StoreError`` where the destination is within a store, cannot be written, or does not
+    hold what was copied.
     """
+    if around := store_around(destination):
+        raise StoreError(f"{destination} is within the store {around}: give a folder beside it")
     known = _manifest(destination).get("files", {}) if _manifests(destination) else {}
 
     def copy_all() -> tuple[Manifest, dict[str, list[Any]], int]:
@@ -105,7 +115,7 @@ def back_up(
     content = canonical({"at": at, "files": files, "journals": kept, "manifest": newest})
     number = len(_manifests(destination)) + 1
     digest = hashlib.sha256(content).hexdigest()
-    disk.write_new(destination / _MANIFESTS / f"{number:08d}-{digest[:16]}.json", content)
+    disk.write_new(destination / MANIFESTS / f"{number:08d}-{digest[:16]}.json", content)
     size = sum(size for size, _ in files.values())
     return Backup(str(destination), at, len(files), size, copied, tuple(kept))
 
@@ -160,7 +170,7 @@ def _copy(source: StorePath, target: StorePath, digest: str | None = None) -> li
 
 
 def _manifests(place: StorePath) -> Sequence[StorePath]:
-    return [path for path in disk.files_in(place / _MANIFESTS) if _NAME.fullmatch(path.name)]
+    return [path for path in disk.files_in(place / MANIFESTS) if _NAME.fullmatch(path.name)]
 
 
 def _manifest(place: StorePath) -> dict[str, Any]:

@@ -164,7 +164,8 @@ class Store(TableStore):
         """Copy to ``destination`` (a folder or a URI) what it lacks of this store and of the
         journals of its service, each file read back; of a store that does not say whose it is yet,
         after a first sync that failed say, all journals of this user. Nothing there is ever
-        removed, and a sync meanwhile does no harm.
+        removed, and a sync meanwhile does no harm. Raises ``StoreError`` for a place
+        within a store.
 
         >>> store.backup(folder / "copy").copied > 0
         True

@@ -242,6 +242,14 @@ def numbers_of(store: StorePath) -> list[int]:
     return [int(match[1]) for match in names if match]
 
 
+def store_around(place: StorePath) -> StorePath | None:
+    """The store that ``place`` is or, on this machine, is within. A backup, whose manifests have
+    other names, is none."""
+    here = place.resolve()
+    around = (here, *here.parents) if isinstance(here, Path) else (here,)
+    return next((folder for folder in around if numbers_of(folder)), None)
+
+
 def read_head(store: StorePath) -> tuple[int, str]:
     """The number and the hash it names; 0 and nothing where it is not there."""
     path = store / HEAD

@@ -73,6 +73,20 @@ def test_nothing_is_overwritten_and_damage_is_named(store: Store, tmp_path: Path
     assert restored(str(tmp_path / "copy"), tmp_path / "back")[0].verify().ok
 
 
+def test_a_backup_into_a_store_is_refused(
+    store: Store, service: FakeService, tmp_path: Path
+) -> None:
+    other = Store(tmp_path / "other")
+    other.sync(service)
+    before = {path: path.read_bytes() for path in other.path.rglob("*") if path.is_file()}
+    for place in (other.path, other.path / "copy", store.path):
+        with pytest.raises(StoreError, match=r"is within the store .*: give a folder beside it"):
+            store.backup(str(place))
+    after = {path: path.read_bytes() for path in other.path.rglob("*") if path.is_file()}
+    assert after == before
+    assert other.verify().ok
+
+
 def test_beside_a_compaction_that_takes_files_away(
     store: Store, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
