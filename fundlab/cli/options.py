@@ -177,7 +177,8 @@ def _checked_age(text: str) -> str:
 
 PRICE_AGE: Final = "7D"
 PriceAge = Annotated[
-    str, typer.Option("--max-age", callback=_checked_age, help="Of the prices in a currency.")
+    str,
+    typer.Option("--max-age", callback=_checked_age, help="How old a price of a currency may be."),
 ]
 
 

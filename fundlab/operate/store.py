@@ -61,7 +61,7 @@ class Store(TableStore):
 
     Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,
     with a zone or in UTC. ``clock`` gives nanoseconds since 1970. A ``read_only`` store, as
-    the sample is, is never written to: what would, raises ``StoreError``.
+    the sample is, is opened for reading: what would change it, raises ``StoreError``.
 
     ``path`` is a folder (``~`` is the home, and it stays the same place where the process changes
     its folder), or anywhere else: a URI (``s3://bucket/books``, ``gs://…``, ``memory://…``) or a
