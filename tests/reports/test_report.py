@@ -260,8 +260,9 @@ def test_what_was_young_when_the_month_ended_and_waits_now_needs_a_person(
     as_of: str, lines: list[str]
 ) -> None:
     waits = {"amount": "1", **WITHDRAWAL, "status": "PENDING", "created_at": "2026-02-28T00:00Z"}
-    later = waits | {"status": "COMPLETED", "settled_at": "2026-03-02T05:00:00Z"}
-    rows = transfers(waits, later)
+    rows = transfers(waits, waits | {"status": "COMPLETED"})
+    settled = pd.Series([None, "2026-03-02T05:00:00Z"], dtype="datetime64[ns, UTC]")
+    rows = rows.assign(settled_at=settled)
     built = build(rows, reported(), period="2026-02", basis="settled", as_of=as_of)
     assert len(built.open_items) == 2
     said = [line for line, place in built.needs_a_person if place == "open"]
