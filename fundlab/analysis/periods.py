@@ -7,7 +7,7 @@ handed over as numbers, the calendar as a small table.
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -31,11 +31,14 @@ def length_ns(length: Any) -> int:
     """A length of time of 0 or more, as pandas takes one, in nanoseconds; but a number needs its
     unit, which pandas would take for nanoseconds. Raises ``ValueError`` or ``TypeError``."""
     if isinstance(length, str):
-        if length.strip().replace(".", "").isdigit():
+        # pandas takes "+30" for nanoseconds, and "1 30D" for 130 days
+        if not re.search("[A-Za-z:]", length) or re.search(r"\d\s+\d", length):
             raise ValueError("no unit")
         # as the command line takes days; pandas will not
         length = re.sub(r"(?<=\d)(\s*)d(?![a-z])", r"\1D", length)
-    elif isinstance(length, int | float | np.int64):
+    elif not isinstance(length, timedelta | np.timedelta64 | pd.offsets.Tick) or (
+        isinstance(length, np.timedelta64) and np.datetime_data(length)[0] == "generic"
+    ):
         raise TypeError("no unit")
     found = pd.Timedelta(length)
     if pd.isna(found) or found < pd.Timedelta(0):

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -217,7 +218,11 @@ def test_the_service_says_dollars_and_no_other_currency() -> None:
     [
         ({}, {"max_age": "soon"}, "max_age='soon' is not a length of time with its unit: give"),
         ({}, {"max_age": "30"}, "max_age='30' is not .* give days or hours, such as '30D'"),
-        ({}, {"max_age": 30}, "max_age=30 is not a length of time with its unit"),
+        *(
+            ({}, {"max_age": without_unit}, "max_age=.* is not a length of time with its unit")
+            for without_unit in ("+30", "1 30", "1 30D", "3e1", "", None, True, 30, 30.0,
+                                 np.int32(30), np.float32(3), np.timedelta64(30))
+        ),
         ({}, {"prices": "nowhere.csv"}, "prices: nowhere.csv is not a CSV or Parquet"),
         ({}, {"prices": "https://example.com/p.csv"}, "give a file of this machine, or a store"),
         ({"created_at": None}, {}, "does not say at what time to value its amounts: it has no "
