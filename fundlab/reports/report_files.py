@@ -29,7 +29,7 @@ from fundlab.reports.page import render_html
 from fundlab.reports.page_tables import readable_spans
 from fundlab.reports.sections import SECTIONS
 from fundlab.store.lock import locked
-from fundlab.store.manifests import MANIFESTS
+from fundlab.store.manifests import store_around
 
 FORMATS: Final = ("html", "xlsx", "csv")
 LAST_FILE: Final = {"html": ".html", "xlsx": ".xlsx", "csv": ".report.csv"}
@@ -281,9 +281,11 @@ def check_formats(formats: Sequence[str]) -> None:
 @contextmanager
 def one_run_at_a_time(folder: Path) -> Iterator[None]:
     """The kernel lets go of ``folder`` when the run ends, however it ends. Raises
-    ``InvalidRequest`` where it is a store."""
-    if (folder / MANIFESTS).is_dir():
-        raise InvalidRequest(f"out={str(folder)!r} is a store: give a folder beside it")
+    ``InvalidRequest`` where it is within a store."""
+    if around := store_around(folder):
+        raise InvalidRequest(
+            f"out={str(folder)!r} is within the store {around}: give a folder beside it"
+        )
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)

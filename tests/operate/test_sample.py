@@ -71,8 +71,10 @@ def test_no_command_writes_to_it_either(tmp_path: Path, fundlab: Any) -> None:
     asked = ("2026-10", "--store", tmp_path / "link", "--out", tmp_path / "out")
     assert fundlab("report", *asked, "--format", "csv")[0] == 0
     assert fundlab("close", *asked)[0] == 1
-    status, _, told = fundlab("report", "--store", folder, "--out", folder, "--format", "csv")
-    assert (status, "is a store: give a folder beside it" in told) == (1, True)
+    for within in (folder, folder / "transfers", folder / "new" / "2026"):
+        status, _, told = fundlab("report", "--store", folder, "--out", within, "--format", "csv")
+        refused = f"out='{within}' is within the store {folder}: give a folder beside it"
+        assert (status, refused in told) == (1, True)
     assert content(folder) == before
 
 
