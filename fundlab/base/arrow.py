@@ -44,7 +44,7 @@ def exact_table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     try:
         arrays = [pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)]
     except pa.ArrowInvalid as error:
-        raise overflow("a balance that the transfers make") from error
+        raise overflow("a sum of amounts") from error
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
