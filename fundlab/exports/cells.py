@@ -11,7 +11,7 @@ flags, whole numbers   ``true``, ``false``, ``42``
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -86,3 +86,12 @@ def harmless(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def starts_a_formula(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.match_substring_regex(texts, _STARTS_A_FORMULA)
+
+
+def write_text(page: Any, row: int, place: int, text: str, style: Any) -> None:
+    """A text into a cell of an ``xlsxwriter`` sheet."""
+    if text.startswith("<r>") and text.endswith("</r>"):  # the writer would take it for markup
+        pieces = (text[:1], text[1:2], text[2:])
+        page.write_rich_string(row, place, *pieces, *([style] if style else []))
+    else:
+        page.write_string(row, place, text, style)

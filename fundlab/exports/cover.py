@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
+from fundlab.exports.cells import write_text
 from fundlab.exports.sheets import (
     HEAD,
     SOFT,
@@ -16,7 +17,6 @@ from fundlab.exports.sheets import (
     decimals_of,
     for_paper,
     totals,
-    write_text,
 )
 
 if TYPE_CHECKING:

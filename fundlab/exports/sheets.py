@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.base.values import exact_sum, plain_text
-from fundlab.exports.cells import as_text, is_money, is_text, starts_a_formula
+from fundlab.exports.cells import as_text, is_money, is_text, starts_a_formula, write_text
 from fundlab.exports.plain import BLOCK
 
 if TYPE_CHECKING:  # a page or a CSV file has no use for it
@@ -134,13 +134,15 @@ def write_sheet(
 ) -> Iterator[str]:
     """The sheet, and those it goes on in, with the progress of its rows. Yields what a reader
     should know."""
+    from fundlab.exports.rows import RowSheet  # loads the writer of workbooks
+
     decimals = decimals_of(sheet.rows)
     written: list[str] = []
     pen.as_text = pen.cut = 0
     for start in range(0, max(sheet.rows.num_rows, 1), max_rows - 1):
         rows = sheet.rows.slice(start, max_rows - 1)
         written.append(pen.name(sheet.name if not start else f"{sheet.name} {len(written) + 1}"))
-        page = book.add_worksheet(written[-1])
+        page = book.add_worksheet(written[-1], RowSheet)
         top, last = sheet.top, max(len(rows.column_names) - 1, 0)
         wanted: list[int] = []
         widths: list[int] = []
@@ -202,19 +204,13 @@ def write_sheet(
             for row, cells in enumerate(zip(*columns, strict=True), top + first + 1):
                 if sheet.title:
                     folded = [
-                        len(wrap(value, width - 3))
+                        lines_of(value, width - 3)
                         for (value, style), width in zip(cells, widths, strict=True)
                         if isinstance(value, str) and len(value) > width - 3 and style.text_wrap
                     ]
                     if folded:
                         page.set_row(row, min(_LINE * max(folded), _TALLEST))
-                for column, (value, style) in enumerate(cells):
-                    if isinstance(value, str):
-                        write_text(page, row, column, value, style)
-                    elif isinstance(value, date):
-                        page.write_datetime(row, column, value, style)
-                    elif value is not None:
-                        page.write_number(row, column, value, style)
+                page.write_cells(row, cells)
             bar.update(block.num_rows)
         if sheet.totals:
             for asset, name, total in totals(sheet):
@@ -245,12 +241,12 @@ def write_sheet(
         )
 
 
-def write_text(page: Worksheet, row: int, place: int, text: str, style: Format | None) -> None:
-    if text.startswith("<r>") and text.endswith("</r>"):  # the writer would take it for markup
-        pieces = (text[:1], text[1:2], text[2:])
-        page.write_rich_string(row, place, *pieces, *([style] if style else []))
-    else:
-        page.write_string(row, place, text, style)
+@lru_cache(10_000)
+def lines_of(text: str, width: int) -> int:
+    """How many lines of ``width`` letters ``text`` takes."""
+    if text.isalnum():  # an id, of which there is one for each row: nowhere to break it
+        return -(-len(text) // width)
+    return len(wrap(text, width))
 
 
 Decimals = dict[str, dict[str | None, int]]
@@ -281,32 +277,34 @@ def _cells(
         cells = [(said[flag], pen.of(indent=1)) for flag in column.to_pylist()]
     elif is_money(kind):
         exact = keeps_exactly(texts)
+        styles = {asset: pen.amount(places) for asset, places in decimals[name].items()}
         for text, keeps, asset in zip(
             texts.to_pylist(), exact.to_pylist(), _assets(block).to_pylist(), strict=True
         ):
             if text is None:
                 cells.append((None, None))
             elif keeps:
-                cells.append((float(text), pen.amount(decimals[name][asset])))
+                cells.append((float(text), styles[asset]))
             else:
                 pen.as_text += 1
                 cells.append((text, pen.digits))
     elif pa.types.is_integer(kind):
+        whole = pen.amount(0)
         for number in column.to_pylist():
             fits = number is None or abs(number) < 10**_SIGNIFICANT
-            cells.append((number, pen.amount(0)) if fits else (str(number), pen.digits))
+            cells.append((number, whole) if fits else (str(number), pen.digits))
     elif not is_text(kind) and not pa.types.is_dictionary(kind):
         cells = [(text, None) for text in texts.to_pylist()]
     else:
         risky = starts_a_formula(texts).to_pylist()
         look = {"indent": 1, "text_wrap": name not in sheet.unprinted} if sheet.title else {}
+        usual, quote = pen.of(**look) if look else None, pen.of(**look, quote_prefix=True)
         for text, quoted in zip(texts.to_pylist(), risky, strict=True):
             shown = text
             if text is not None and len(text.encode("utf-16-le")) > 2 * MAX_TEXT:
                 pen.cut += 1
                 shown = f"{text[: MAX_TEXT // 2]}… (cut: {len(text):,} characters)"
-            style = look | {"quote_prefix": True} if quoted else look
-            cells.append((shown, pen.of(**style) if style else None))
+            cells.append((shown, quote if quoted else usual))
     return cells
 
 

@@ -13,8 +13,9 @@ from typing import Final
 
 from fundlab.base.errors import InvalidRequest
 from fundlab.base.progress import progress_bar
+from fundlab.exports.cells import write_text
 from fundlab.exports.cover import Cover, write_cover, write_drawn
-from fundlab.exports.sheets import Pen, Sheet, for_paper, write_sheet, write_text
+from fundlab.exports.sheets import Pen, Sheet, for_paper, write_sheet
 
 MAX_SHEET_ROWS: Final = 1_048_576
 """The most rows a sheet can have, the header among them."""
