@@ -230,7 +230,7 @@ def match(
                 stacklevel=2,
             )
         for item in ours:
-            item.amount, item.kind = -item.amount, (item.asset, not item.kind[1])
+            item.amount = -item.amount
     return _result(search, unit)
 
 
@@ -462,8 +462,7 @@ def _in_words(group: Group, items: Sequence[Item], charges: Decimal, more: Decim
     if group.block:
         left = f", {len(group.rest)} of them open" if group.rest else ""
         return f"{said}; {sides}{left}, and nothing tells which with which"
-    if not booked or not others:
-        return said
     late = max(i.first for i in booked) - max(i.last for i in others)
-    when = "the same day" if not late else f"{abs(late)} day{'s' * (abs(late) > 1)}"
-    return f"{said}; booked {when}" + ("" if not late else " later" if late > 0 else " earlier")
+    if not late:
+        return f"{said}; booked the same day"
+    return f"{said}; booked {number_of(abs(late), 'day')} {'later' if late > 0 else 'earlier'}"

@@ -36,6 +36,7 @@ class Bank:
     booked: int
     valued: int
     text: str = ""
+    charges: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,21 @@ class Paid:
     ref: str = ""
     name: str = ""
     kind: str = "WIRE_DEPOSIT"
+    memo: str = ""
+    asset: str = "USD"
 
 
 def paid(rows: list[Paid]) -> pa.Table:
     return pa.Table.from_pylist(
         [
             {
-                "id": row.id, "profile_id": "p", "asset": "USD", "status": "COMPLETED",
+                "id": row.id, "profile_id": "p", "asset": row.asset, "status": "COMPLETED",
                 "direction": "DEBIT" if row.amount < 0 else "CREDIT",
                 "type": row.kind if row.amount > 0 else "WIRE_WITHDRAWAL",
                 "amount": D(abs(row.amount)), "fee": D(0), "total": D(abs(row.amount)),
                 "created_at": START + row.made * DAY, "updated_at": START + row.settled * DAY,
                 "ref_id": row.ref or None, "counterparty": row.name or None,
+                "memo": row.memo or None,
             }
             for row in rows
         ],
@@ -73,6 +77,7 @@ def booked(rows: list[Bank], **more: Any) -> pd.DataFrame:
             "booked_on": [FIRST + timedelta(days=row.booked) for row in rows],
             "valued_on": [FIRST + timedelta(days=row.valued) for row in rows],
             "memo": [row.text for row in rows],
+            "charges": pd.array([D(row.charges) for row in rows], "decimal"),
             **more,
         }
     )
@@ -170,6 +175,202 @@ def transfer(id: str, amount: int, day: int = 0, **more: str) -> Paid:
             [transfer("t", -10), transfer("u", 7)],
             {("amount", "cu")},
         ),
+        # Booked three days after it settled, and no more; from the day before it was made, and no
+        # earlier; the day it was valued counts as well.
+        (
+            [entry("b", 11, 3), entry("c", 23, 4), entry("d", 37, -1), entry("e", 53, -2)],
+            [transfer("t", 11), transfer("u", 23), transfer("v", 37), transfer("w", 53)],
+            {("amount", "bt"), ("amount", "dv")},
+        ),
+        (
+            [Bank("b", 11, 9, 3), Bank("c", 23, 4, 9), Bank("d", 37, -9, -1),
+             Bank("e", 53, -2, -9)],
+            [transfer("t", 11), transfer("u", 23), transfer("v", 37), transfer("w", 53)],
+            {("amount", "bt"), ("amount", "dv")},
+        ),
+        (
+            [entry("b", 11, 8), entry("c", 23, 9), entry("d", 37, -1), entry("e", 53, -2)],
+            [Paid(name, much, 0, 5) for name, much in zip("tuvw", (11, 23, 37, 53), strict=True)],
+            {("amount", "bt"), ("amount", "dv")},
+        ),
+        # What is booked in time comes first, though another one stands before it.
+        ([entry("b", 10, -1), entry("c", 10)], [transfer("t", 10)], {("amount", "ct")}),
+        # It names another transfer, or another counterparty; where none is known, it may be.
+        (
+            [entry("b", 10, 0, "REF-100001")],
+            [transfer("t", 10), transfer("u", 99, ref="REF-100001")],
+            set(),
+        ),
+        (
+            [entry("b", 10, 0, "globex")],
+            [transfer("t", 10, name="acme"), transfer("u", 99, name="globex")],
+            set(),
+        ),
+        (
+            [entry("b", 10, 0, "globex")],
+            [transfer("t", 10), transfer("u", 99, name="globex")],
+            {("amount", "bt")},
+        ),
+        # A reference or memo is known from six signs on, a counterparty from three; a bank may cut
+        # it in parts, of up to 64 signs in all.
+        ([entry("b", 9, 40, "R1234")], [transfer("t", 9, ref="R1234")], set()),
+        ([entry("b", 9, 40, "R12345")], [transfer("t", 9, ref="R12345")], {("reference", "bt")}),
+        ([entry("b", 9, 40, "no r 12/345")], [transfer("t", 9, ref="R12345")],
+         {("reference", "bt")}),
+        ([entry("b", 9, 40, "no 12345678")], [transfer("12345678", 9)],
+         {("reference", ("b", "12345678"))}),
+        *(
+            ([entry("b", 9, 40, f"{'x' * 32} {'y' * more}")],
+             [transfer("t", 9, ref="x" * 32 + "y" * more)], found)
+            for more, found in ((32, {("reference", "bt")}), (33, set()))
+        ),
+        *(
+            ([entry("b", 10, 0, word), entry("c", 10)],
+             [transfer("t", 10), transfer("u", 10, **{field: word})], found)
+            for field, word, found in (
+                ("name", "abc", {("counterparty", "bu"), ("amount", "ct")}),
+                ("name", "ab", {("amount", "bctu")}),
+                ("memo", "abcdef", {("counterparty", "bu"), ("amount", "ct")}),
+                ("memo", "abcde", {("amount", "bctu")}),
+            )
+        ),
+        # Another amount: within 1%, the same way, and neither names, or is named by, another one.
+        *(
+            ([entry("b", much, 9, "REF-100001")], [transfer("t", ours, ref="REF-100001")], found)
+            for much, ours, found in (
+                (1010, 1000, {("other_amount", "bt")}), (1011, 1000, set()),
+                (990, 1000, {("other_amount", "bt")}), (-1010, -1000, {("other_amount", "bt")}),
+            )
+        ),
+        (
+            [entry("b", -1000, 9, "REF-100001"), entry("c", 7)],
+            [transfer("t", 1000, ref="REF-100001"), transfer("u", 7)],
+            {("amount", "cu")},
+        ),
+        (
+            [entry("b", 1001, 9, "REF-100001"), entry("c", 5, 9, "REF-100001")],
+            [transfer("t", 1000, ref="REF-100001")],
+            set(),
+        ),
+        (
+            [entry("b", 1001, 9, "REF-100001 REF-100002")],
+            [transfer("t", 1000, ref="REF-100001"), transfer("u", 2, ref="REF-100002")],
+            set(),
+        ),
+        # All of a day of one type; two that settled one after the other.
+        (
+            [entry("b", 30)],
+            [transfer("t", 10), transfer("u", 5, kind="CUBIX_DEPOSIT"), transfer("v", 20)],
+            {("total_of_day", "btv")},
+        ),
+        ([entry("b", 30)], [transfer("t", 99), transfer("u", 10), transfer("v", 20)],
+         {("run_of_day", "buv")}),
+        ([entry("b", 30)], [transfer("t", 10), transfer("u", 20), transfer("v", 99)],
+         {("run_of_day", "btu")}),
+        # Of those that it names, or that name it, some; and of two names together.
+        (
+            [entry("b", 35, 0, "REF-100001 REF-100002 REF-100003")],
+            [transfer(n, a, 0, ref=f"REF-10000{r}") for n, a, r in (
+                ("t", 15, 1), ("u", 7, 3), ("v", 20, 2))],
+            {("counterparty_sum", "btv")},
+        ),
+        (
+            [entry(name, much, 0, "REF-100001") for name, much in (("b", 10), ("c", 5), ("d", 20))],
+            [transfer("t", 30, ref="REF-100001")],
+            {("counterparty_sum", "bdt")},
+        ),
+        (
+            [entry("b", 35, 0, "REF-100001 REF-100002")],
+            [transfer("t", 15, ref="REF-100001"), transfer("u", 21, ref="REF-100002")],
+            set(),
+        ),
+        (
+            [entry("b", 30, 0, "acme, globex")],
+            [transfer("t", 10, name="acme"), transfer("u", 20, name="globex")],
+            {("counterparty_sum", "btu")},
+        ),
+        # It may be of a transfer whose counterparty it does not name only where it names none.
+        (
+            [entry("b", 10, 0, "globex"), entry("c", 10)],
+            [transfer("t", 10, name="acme"), transfer("u", 99, name="globex")],
+            {("amount", "ct")},
+        ),
+        # A batch of a counterparty waits for the entry of its sum, which has no other one; one
+        # that has does not hold them back.
+        (
+            [entry("b", 30), entry("c", 10)],
+            [transfer("t", 10, name="acme"), transfer("u", 20, name="acme")],
+            {("total_of_day", "btu")},
+        ),
+        (
+            [entry("b", 30), entry("c", 10), entry("d", 37)],
+            [transfer("t", 10, name="acme"), transfer("u", 20, name="acme"), transfer("v", 30),
+             transfer("w", 27)],
+            {("amount", "bv"), ("amount", "ct")},
+        ),
+        (
+            [Bank("b", 27, 0, 0, charges=3), entry("c", 10), entry("d", 38)],
+            [transfer("t", 10, name="acme"), transfer("u", 17, name="acme"), transfer("v", 30),
+             transfer("w", 28)],
+            {("amount", "bv"), ("amount", "ct")},
+        ),
+        (
+            [entry("b", 10, 0, "globex")],
+            [transfer("t", 10, name="abc"), transfer("u", 99, name="globex")],
+            set(),
+        ),
+        # Either of 10 and either of 20 may be of either of 30: all of them belong together.
+        (
+            [entry("b", 30, 0, "acme"), entry("c", 30, 0, "acme")],
+            [transfer(n, a, name="acme") for n, a in zip("tuvw", (10, 20, 10, 20), strict=True)],
+            {("counterparty_sum", "bctuvw")},
+        ),
+        # No part is too old, or goes the other way.
+        (
+            [entry("b", 30, 0, "acme")],
+            [transfer("t", 10, name="acme"), transfer("u", 20, -9, name="acme")],
+            set(),
+        ),
+        (
+            [entry("b", 35, 0, "REF-100001 REF-100002")],
+            [transfer("t", 15, ref="REF-100001"), transfer("u", -20, ref="REF-100002")],
+            set(),
+        ),
+        # Several of a counterparty for several, without a gap of more than the window and a day.
+        *(
+            ([entry("b", 40, 0, "acme"), entry("c", 60, 0, "acme"), entry("d", 5, day, "acme")],
+             [transfer("t", 30, name="acme"), transfer("u", 70, name="acme")], found)
+            for day, found in ((4, set()), (5, {("many", "bctu")}))
+        ),
+        # What is left of a block is taken with all of it, again and again.
+        (
+            [entry("b", 10, 0, "acme"), entry("c", 10), entry("d", 10, -1)],
+            [transfer(name, 10, name="acme") for name in "tuv"],
+            {("amount", "bcdtuv")},
+        ),
+        # Some of a day at either end of the window.
+        ([entry("b", 30, 3)], [transfer("t", 10), transfer("u", 99), transfer("v", 20)],
+         {("sum_of_day", "btv")}),
+        ([entry("b", 30, 4)], [transfer("t", 10), transfer("u", 99), transfer("v", 20)], set()),
+        (
+            [Bank("b", 10, 8, 3), Bank("c", 99, 8, 3), Bank("d", 20, 8, 3)],
+            [transfer("t", 30)],
+            {("sum_of_day", "bdt")},
+        ),
+        # What comes to nothing is one of its day, too.
+        ([entry("b", 30)], [transfer("t", 10), transfer("u", 20), transfer("v", 0)],
+         {("total_of_day", "btuv")}),
+        ([entry("b", 10), entry("c", 20), entry("d", 0)], [transfer("t", 30)],
+         {("total_of_day", "bcdt")}),
+        ([entry("b", 0)], [transfer("t", 0)], {("amount", "bt")}),
+        # Of another asset nothing is, not even what is named.
+        ([entry("b", 10, 0, "REF-100001")], [transfer("t", 10, ref="REF-100001", asset="EUR")],
+         set()),
+        (
+            [entry("b", 30, 0, "REF-100001 REF-100002")],
+            [transfer("t", 10, ref="REF-100001"), transfer("u", 20, ref="REF-100002", asset="EUR")],
+            set(),
+        ),
     ],
 )  # fmt: skip
 def test_what_has_one_answer_is_matched(
@@ -184,12 +385,213 @@ def test_what_has_one_answer_is_matched(
     ).all()
 
 
+@pytest.mark.parametrize(
+    ("entries", "transfers", "options", "said"),
+    [
+        # How, block, entries and transfers, how many are open; bank, ours, kept, difference.
+        ([entry("b", 10)], [transfer("t", 10)], {},
+         ("amount", False, 1, 1, 0, 0, 10, 10, 0, 0, "same amount; booked the same day")),
+        ([entry("b", -10, 1)], [transfer("t", -10)], {},
+         ("amount", False, 1, 1, 0, 0, -10, -10, 0, 0, "same amount; booked 1 day later")),
+        ([entry("b", 10, 2)], [transfer("t", 10)], {},
+         ("amount", False, 1, 1, 0, 0, 10, 10, 0, 0, "same amount; booked 2 days later")),
+        ([entry("b", 10, -1)], [transfer("t", 10)], {},
+         ("amount", False, 1, 1, 0, 0, 10, 10, 0, 0, "same amount; booked 1 day earlier")),
+        ([entry("b", 10, 7, "REF-1001")], [transfer("t", 10, 9, ref="REF-1001")], {},
+         ("reference", False, 1, 1, 0, 0, 10, 10, 0, 0,
+          "named by the bank, same amount; booked 2 days earlier")),
+        ([entry("b", 10), entry("c", 10)], [transfer("t", 10), transfer("u", 10)], {},
+         ("amount", True, 2, 2, 0, 0, 20, 20, 0, 0,
+          "same amount; 2 entries for 2 transfers, and nothing tells which with which")),
+        ([entry("b", 10)], [transfer("t", 10), transfer("u", 10)], {},
+         ("amount", True, 1, 2, 0, 1, 10, 20, 0, -10,
+          "same amount; 1 entry for 2 transfers, 1 of them open, and nothing tells which with "
+          "which")),
+        ([entry("b", 10), entry("c", 10), entry("d", 10)], [transfer("t", 10)], {},
+         ("amount", True, 3, 1, 2, 0, 30, 10, 0, 20,
+          "same amount; 3 entries for 1 transfer, 2 of them open, and nothing tells which with "
+          "which")),
+        ([entry("b", 10, 3), entry("c", 10)], [transfer("t", 10)], {},
+         ("amount", True, 2, 1, 1, 0, 20, 10, 0, 10,
+          "same amount; 2 entries for 1 transfer, 1 of them open, and nothing tells which with "
+          "which")),
+        ([entry("b", 30, 1)], [transfer("t", 10), transfer("u", 20)], {},
+         ("total_of_day", False, 1, 2, 0, 0, 30, 30, 0, 0,
+          "the total of a day: 1 entry for 2 transfers; booked 1 day later")),
+        ([entry("b", 30, 1)], [transfer("t", 10), transfer("u", 20, 1)], {},
+         ("sum", False, 1, 2, 0, 0, 30, 30, 0, 0,
+          "same sum: 1 entry for 2 transfers; booked the same day")),
+        ([entry("b", 10), entry("c", 20, 1)], [transfer("t", 30)], {},
+         ("sum", False, 2, 1, 0, 0, 30, 30, 0, 0,
+          "same sum: 2 entries for 1 transfer; booked 1 day later")),
+        ([entry("b", 10, 0, "acme"), entry("c", 37)],
+         [transfer("t", 10, name="acme"), transfer("u", 10, name="acme"), transfer("v", 27)], {},
+         ("total_of_day", True, 2, 3, 0, 0, 47, 47, 0, 0,
+          "the total of a day: 2 entries for 3 transfers; 2 entries for 3 transfers, and nothing "
+          "tells which with which")),
+        ([Bank("b", 97, 0, 0, charges=3)], [transfer("t", 100)], {},
+         ("amount", False, 1, 1, 0, 0, 97, 100, 3, 0,
+          "same amount; the bank kept 3; booked the same day")),
+        ([Bank("b", 57, 0, 0, charges=3), entry("c", 40, 1)], [transfer("t", 100)], {},
+         ("sum", False, 2, 1, 0, 0, 97, 100, 3, 0,
+          "same sum: 2 entries for 1 transfer; the bank kept 3; booked 1 day later")),
+        ([Bank("b", 97, 9, 9, charges=3)], [transfer("t", 100)],
+         {"rules": [bank.model.Rule(type="WIRE_DEPOSIT", days=9)]},
+         ("rule", False, 1, 1, 0, 0, 97, 100, 3, 0,
+          "same amount, by a rule of the profile; the bank kept 3; booked 9 days later")),
+        ([entry("b", 985)], [transfer("t", 1000)], {"fees": [15]},
+         ("fee", False, 1, 1, 0, 0, 985, 1000, 15, 0,
+          "same sum less a known fee: 1 entry for 1 transfer; the bank kept 15; booked the same "
+          "day")),
+        ([entry("b", 985, 40, "REF-1001")], [transfer("t", 1000, ref="REF-1001")], {"fees": [15]},
+         ("fee", False, 1, 1, 0, 0, 985, 1000, 15, 0,
+          "same sum less a known fee: 1 entry for 1 transfer; the bank kept 15; booked 40 days "
+          "later")),
+        ([entry("b", 985, 0, "acme")], [transfer("t", 1000), transfer("u", 1000, name="acme")],
+         {"fees": [15]},
+         ("fee", False, 1, 1, 0, 0, 985, 1000, 15, 0,
+          "same sum less a known fee: 1 entry for 1 transfer; the bank kept 15; booked the same "
+          "day")),
+        ([entry("b", 985, 0, "acme")], [transfer("t", 400, name="acme"),
+                                        transfer("u", 600, 0, name="acme")], {"fees": [15]},
+         ("fee", False, 1, 2, 0, 0, 985, 1000, 15, 0,
+          "same sum less a known fee: 1 entry for 2 transfers; the bank kept 15; booked the same "
+          "day")),
+        ([entry("b", 1001, 9, "REF-1001")], [transfer("t", 1000, ref="REF-1001")], {},
+         ("other_amount", False, 1, 1, 0, 0, 1001, 1000, 0, 1,
+          "named by the bank, but another amount; the bank has 1 more; booked 9 days later")),
+        ([entry("b", 999, 9, "REF-1001")], [transfer("t", 1000, ref="REF-1001")], {},
+         ("other_amount", False, 1, 1, 0, 0, 999, 1000, 0, -1,
+          "named by the bank, but another amount; the bank has 1 less; booked 9 days later")),
+    ],
+)  # fmt: skip
+def test_a_group_says_how_it_agrees(
+    entries: list[Bank], transfers: list[Paid], options: dict[str, Any], said: tuple[Any, ...]
+) -> None:
+    result = bank.match(paid(transfers), booked(entries), **options)
+    (group,) = result.groups.to_dict("records")
+    assert (group.pop("group"), group.pop("asset")) == (1, "USD")
+    assert tuple(group.values()) == said
+    left, many = max((said[4], said[2]), (said[5], said[3]))
+    rest = result.open[result.open["group"] == 1]
+    assert rest["why"].tolist() == [f"{left} of {many} alike, and nothing tells which"] * left
+    assert not rest["undecided"].any()
+    assert result.members["item_id"].tolist() == sorted(result.members["item_id"])
+
+
+@pytest.mark.parametrize(
+    ("much", "day", "text", "kind", "how"),
+    [
+        (102, 9, "CARD-settlement 7", "WIRE_DEPOSIT", ["tolerance"]),
+        (98, 9, "card settlement", "WIRE_DEPOSIT", ["tolerance"]),
+        (101, 9, "card settlement", "WIRE_DEPOSIT", ["tolerance"]),
+        (100, 9, "card settlement", "WIRE_DEPOSIT", ["rule"]),
+        (103, 9, "card settlement", "WIRE_DEPOSIT", []),
+        (97, 9, "card settlement", "WIRE_DEPOSIT", []),
+        (102, 10, "card settlement", "WIRE_DEPOSIT", []),
+        (102, -1, "card settlement", "WIRE_DEPOSIT", ["tolerance"]),
+        (102, -2, "card settlement", "WIRE_DEPOSIT", []),
+        (102, 9, "settlement", "WIRE_DEPOSIT", []),
+        (102, 9, "card settlement", "CUBIX_DEPOSIT", []),
+        (102, 9, "card settlement, REF-100001", "WIRE_DEPOSIT", ["tolerance"]),
+        (102, 9, "card settlement, REF-100002", "WIRE_DEPOSIT", []),
+    ],
+)
+def test_a_rule_holds_within_its_words_type_days_and_amount(
+    much: int, day: int, text: str, kind: str, how: list[str]
+) -> None:
+    rows = paid([transfer("s", 900, kind=kind), transfer("t", 100, kind=kind, ref="REF-100001"),
+                 transfer("u", 7, kind=kind, ref="REF-100002")])  # fmt: skip
+    rule = bank.model.Rule("card settlement", "WIRE_DEPOSIT", 9, D(2))
+    result = bank.match(rows, booked([entry("b", much, day, text)]), rules=[rule])
+    assert result.groups["how"].tolist() == how
+
+
+def test_members_candidates_and_what_is_open_have_their_amounts_and_days() -> None:
+    transfers = [transfer(name, much, day) for name, much, day in (
+        ("s", 90, 1), ("t", 10, 0), ("u", 20, 8), ("v", 20, 11), ("w", 20, 30))]  # fmt: skip
+    entries = [entry("a", 90, 1), entry("b", 10, 2), entry("c", 7, 40), entry("d", -3, 41)]
+    result = bank.match(paid(transfers), booked(entries))
+    shown = ["group", "side", "item_id", "asset", "amount", "on"]
+    assert result.members[shown].values.tolist() == [
+        [1, "bank", "b", "USD", D(10), FIRST + timedelta(days=2)],
+        [1, "service", "t", "USD", D(10), FIRST],
+        [2, "bank", "a", "USD", D(90), FIRST + timedelta(days=1)],
+        [2, "service", "s", "USD", D(90), FIRST + timedelta(days=1)],
+    ]
+    assert result.open["item_id"].tolist() == ["c", "d", "u", "v", "w"]
+    assert result.open["amount"].tolist() == [7, -3, 20, 20, 20]
+    assert result.open["on"].tolist() == [FIRST + timedelta(days=n) for n in (40, 41, 8, 11, 30)]
+    assert {*result.open["why"]} == {"no counterpart"}
+    assert not result.open["undecided"].any()
+    assert result.open["group"].isna().all()
+    assert repr(result) == "Matching(2 groups, 5 items open, 0 questions)"
+    nothing = bank.match(paid([]), booked([]))
+    assert repr(nothing) == "Matching(0 groups, 0 items open, 0 questions)"
+
+
+def test_a_run_of_a_day_has_up_to_30_and_a_question_shows_up_to_20() -> None:
+    day = [transfer(f"t{n:02}", 1_000_003 * n**3 + 7 * n) for n in range(1, 35)]
+    for many, hows in ((30, ["run_of_day"]), (31, [])):
+        lump = entry("b", sum(each.amount for each in day[:many]))
+        assert bank.match(paid(day), booked([lump])).groups["how"].tolist() == hows
+    for many in (20, 21):
+        alike = [transfer(f"t{n:02}", 1000 + n) for n in range(many)]
+        rule = bank.model.Rule(type="WIRE_DEPOSIT", amount=D(50))
+        result = bank.match(paid(alike), booked([entry("b", 990, 2)]), rules=[rule])
+        assert result.candidates["candidate"].nunique() == 20
+        assert {*result.candidates["how"]} == {"tolerance"}
+        assert len(result.open) == many + 1
+
+
+@pytest.mark.parametrize(
+    ("entries", "transfers"),
+    [
+        # Half of the entries match; as many would on the other side.
+        ([entry("b", 10), entry("c", -7)],
+         [transfer("t", 10), transfer("u", -10), transfer("v", 7)]),
+        ([entry("b", 10), entry("c", -7), entry("d", 99)], [transfer("t", 10), transfer("v", 7)]),
+    ],
+)  # fmt: skip
+def test_a_statement_that_is_no_better_of_the_other_side_is_not_asked_about(
+    entries: list[Bank], transfers: list[Paid]
+) -> None:
+    assert groups_of(bank.match(paid(transfers), booked(entries))) == {("amount", frozenset("bt"))}
+
+
+def test_what_cannot_be_matched_is_named() -> None:
+    rows, entries = paid([transfer("t", 10)]), booked([entry("b", 10), entry("c", 7)])
+    for options, told in (
+        ({"side": "bank"}, "side='bank' is not one of ours, service"),
+        ({"window": -1}, "window=-1"), ({"fees": [True]}, "fees=True is not an amount"),
+    ):  # fmt: skip
+        given: dict[str, Any] = options
+        with pytest.raises(AnalysisError, match=told):
+            bank.match(rows, entries, **given)
+    for column, told in (("booked_on", "booked_on is"), ("amount", "amount or entry_id is"),
+                         ("entry_id", "amount or entry_id is")):  # fmt: skip
+        broken = entries.copy()
+        broken.loc[1, column] = None
+        with pytest.raises(AnalysisError, match=f"entries: {told} missing in row 2"):
+            bank.match(rows, broken)
+    wrong: Any
+    for wrong in (entries.drop(columns="booked_on"), entries.to_dict()):
+        with pytest.raises(AnalysisError, match="with a column 'booked_on'"):
+            bank.match(rows, wrong)
+    with pytest.raises(AnalysisError, match="entry_id"):
+        bank.match(rows, booked([entry("b", 10), entry("b", 10)]))
+    with pytest.raises(AnalysisError, match="transfers"):
+        bank.match(paid([transfer("t", 10)] * 2), entries)
+
+
 def test_several_answers_are_listed_with_their_candidates() -> None:
     entries = [entry("b", 30, 0, "acme")]
     transfers = [transfer(n, a, name="acme") for n, a in (("t", 30), ("u", 10), ("v", 20))]
     result = bank.match(paid(transfers), booked(entries))
     listed = result.candidates.groupby("candidate")["item_id"].apply(set).tolist()
     assert listed == [{"b", "t"}, {"b", "u", "v"}]
+    assert result.candidates["question"].tolist() == [1] * 5
+    assert result.candidates["candidate"].tolist() == [1, 1, 2, 2, 2]
     assert set(result.open["why"]) == {"several answers"}
     assert result.open["undecided"].all()
 
@@ -206,6 +608,7 @@ def test_of_unequal_counts_as_many_match_as_can_and_which_is_not_said() -> None:
     assert named["item_id"].tolist() == ["w"]
     assert unnamed["amount"].tolist() == [10]
     assert unnamed["why"].tolist() == ["1 of 3 alike, and nothing tells which"]
+    assert unnamed["group"].tolist() == [1]
 
 
 def test_what_a_question_holds_back_is_one_more_that_is_alike() -> None:
@@ -257,6 +660,10 @@ def test_each_item_is_in_a_group_or_open_where_too_many_have_one_amount(
 ) -> None:
     """Then they are left open; a block that some of them wait for stays what it is."""
     monkeypatch.setattr("fundlab.bank.search._MOST_EDGES", 1)
+    two = [entry("b", 10), entry("c", 10, 1)], [transfer("t", 10), transfer("u", 10, 1)]
+    many = bank.match(paid(two[1]), booked(two[0])).open
+    assert many["why"].tolist() == ["too many of one amount"] * 4
+    assert many["undecided"].all()
     for seed in range(12):
         rng = random.Random(seed)
         entries = [entry(f"e{number}", 10, rng.randrange(6), rng.choice(("acme", "")))
@@ -268,14 +675,22 @@ def test_each_item_is_in_a_group_or_open_where_too_many_have_one_amount(
         assert sorted(once) == sorted(item.id for item in (*entries, *transfers))
 
 
-@pytest.mark.parametrize(("side", "amount"), [("service", -1000), ("ours", 1000)])
-def test_a_statement_of_the_other_side_is_said_to_be_one(side: Any, amount: int) -> None:
+@pytest.mark.parametrize(("side", "sign", "account"), [
+    ("service", -1, "our own bank account"), ("ours", 1, "the service's account"),
+])  # fmt: skip
+def test_a_statement_of_the_other_side_is_said_to_be_one(
+    side: Any, sign: int, account: str
+) -> None:
     other = "ours" if side == "service" else "service"
-    told = f"0 of 1 entries match with side='{side}', 1 would with side='{other}'"
-    with pytest.warns(OtherSideWarning, match=told):
-        found = bank.match(paid([transfer("t", 1000)]), booked([entry("b", amount)]), side=side)
-    assert found.groups.empty
-    assert found.open["amount"].tolist() == [amount, 1000 if side == "service" else -1000]
+    told = (f"1 of 3 entries match with side='{side}', 2 would with side='{other}': is this a "
+            f"statement of {account}")  # fmt: skip
+    rows = paid([transfer("t", 1000), transfer("u", 70), transfer("v", 5)])
+    entries = booked([entry("b", sign * 1000), entry("c", sign * 70), entry("d", -sign * 5)])
+    with pytest.warns(OtherSideWarning, match=told) as warned:
+        found = bank.match(rows, entries, side=side)
+    assert warned[0].filename == __file__  # whoever called it
+    assert groups_of(found) == {("amount", frozenset("dv"))}
+    assert found.open["amount"].tolist() == [sign * 1000, sign * 70, -sign * 1000, -sign * 70]
 
 
 def test_a_match_can_be_accepted_forbidden_and_taken_back() -> None:
@@ -315,6 +730,16 @@ def test_what_the_bank_kept_back_is_made_up() -> None:
     assert by_bank.groups["difference"].tolist() == [0, 0]
     known = bank.match(rows, entries, fees=["15"])
     assert groups_of(known) == {("fee", frozenset("bt"))}
+
+
+def test_those_that_came_last_stand_for_what_a_block_leaves_over() -> None:
+    entries = [Bank("b", 97, 1, 1, "acme", 3), entry("c", 100, 0, "acme")]
+    result = bank.match(paid([transfer("t", 100, name="acme")]), booked(entries))
+    assert groups_of(result) == {("counterparty", frozenset("bct"))}
+    assert result.open["amount"].tolist() == [97]
+    result = bank.match(paid([transfer("t", 10)]), booked([Bank("b", 10, 3, 0), entry("c", 10, 1)]))
+    assert groups_of(result) == {("amount", frozenset("bct"))}
+    assert result.open["on"].tolist() == [FIRST + timedelta(days=3)]
 
 
 def test_thousands_of_one_amount_are_one_block() -> None:
@@ -372,12 +797,32 @@ def referred(count: int, amount: int) -> tuple[list[Bank], list[Paid]]:
     )
 
 
-@pytest.mark.parametrize(("cents", "found"), [(0, False), (37, True)])
-def test_a_sum_that_chance_could_have_made_is_listed(cents: int, found: bool) -> None:
+def test_sums_of_eight_small_amounts_say_nothing() -> None:
+    parts = (11, 19, 23, 29, 31, 37, 41, 43)
+    for large, hows in ((0, []), (1_000_000, ["sum"])):
+        rows = [transfer(f"t{n}", (n + 1) * large + part, n % 2) for n, part in enumerate(parts)]
+        lump = entry("b", rows[6].amount + rows[7].amount, 1)
+        result = bank.match(paid(rows), booked([lump]))
+        assert result.groups["how"].tolist() == hows
+        if not hows:
+            assert result.open["why"].iloc[0] == "too many combinations of 8 items"
+
+
+@pytest.mark.parametrize(
+    ("cents", "found", "others", "beside"),
+    [
+        (0, False, 20, True), (0, False, 20, False), (37, True, 20, True),
+        # Of 20 items altogether a person sees all, of 21 not.
+        (0, True, 8, True), (0, False, 9, False),
+    ],
+)  # fmt: skip
+def test_a_sum_that_chance_could_have_made_is_listed(
+    cents: int, found: bool, others: int, beside: bool
+) -> None:
     """Round amounts make many sums; of amounts to the cent one that agrees is no coincidence."""
-    entries, transfers = referred(20, 77_777)
+    entries, transfers = referred(others, 77_777)
     parts = [transfer("t", 4_000_000 + cents, 0), transfer("u", 2_500_000 + 2 * cents, 1),
-             transfer("v", 9_900_000, 1)]  # fmt: skip
+             transfer("v", 9_900_000, 1)][: 2 + beside]  # fmt: skip
     lump = entry("b", 6_500_000 + 3 * cents, 1)
     result = bank.match(paid([*transfers, *parts]), booked([*entries, lump]))
     matched = {"b", "t", "u"} <= {*result.members["item_id"]}
@@ -389,6 +834,19 @@ def test_a_sum_that_chance_could_have_made_is_listed(cents: int, found: bool) ->
     # Among a handful a person sees that nothing else can be meant.
     few = bank.match(paid(parts), booked([lump]))
     assert groups_of(few) == {("sum", frozenset("btu"))}
+
+
+def test_a_sum_of_a_name_that_chance_could_have_made_is_listed() -> None:
+    entries, transfers = referred(20, 77_777)
+    transfers += [transfer(n, a, name="acme") for n, a in (("t", 30), ("u", 70), ("v", 91))]
+    for lumps, matched in (([("b", 100)], True), ([("b", 100), ("c", 50)], False)):
+        named = [entry(name, much, 0, "acme") for name, much in lumps]
+        result = bank.match(paid(transfers), booked([*entries, *named]))
+        assert ("counterparty_sum" in {*result.groups["how"]}) == matched
+        if not matched:
+            assert {*result.candidates["how"]} == {"counterparty_sum"}
+            why = dict(zip(result.open["item_id"], result.open["why"], strict=True))
+            assert {why[item] for item in "btu"} == {"a sum that chance makes, too"}
 
 
 # ------------------------------------------------------------------ judged by who knows the truth

@@ -204,6 +204,59 @@ def test_a_month_with_one_of_each(tmp_path: Path) -> None:
     assert (known.ok, known.difference, known.basis) == (False, 1, "given")
 
 
+def test_a_period_has_what_is_of_its_first_and_last_day(tmp_path: Path) -> None:
+    """January, by statements from 27 December to 1 February. No amount is a sum of others."""
+    both = [(-5, 1), (-1, 2), (0, 4), (30, 8), (31, 16), (-1, -32), (0, -64), (30, -128),
+            (31, -256)]  # fmt: skip
+    of_bank = [(-1, 512), (0, 1024), (30, 2048), (31, 4096), (0, -8192), (31, -16384)]
+    of_us = [(-1, 2**15), (0, 2**16), (30, 2**17), (31, 2**18), (0, -(2**19)), (27, -(2**20)),
+             (26, -(2**21))]  # fmt: skip
+    later = [(-1, 0, 2**22), (30, 31, 2**23), (29, 31, -(2**24))]  # settled, booked
+    rows = [transfer(f"t{n}", much, day) for n, (day, much) in enumerate(both + of_us)]
+    rows += [transfer(f"late{n}", much, day) for n, (day, _, much) in enumerate(later)]
+    balance, lines = 1000, []
+    for day, much in sorted([*both, *of_bank, *((day, much) for _, day, much in later)]):
+        balance += much
+        lines.append(f"{date(2026, 1, 1) + timedelta(days=day)},{much},{balance},,")
+    found = bank.reconcile(paid(rows), read_csv(tmp_path, *lines), "2026-01")
+    check_that_it_foots(found)
+    assert (found.first, found.last, found.begins, found.basis) == (
+        date(2026, 1, 1), date(2026, 1, 31), date(2025, 12, 27), "derived")  # fmt: skip
+    proof = {line: [int(row[name]) for name in COLUMNS] for line, row in lines_of(found).items()}
+    assert proof == {
+        "per_bank": [1483, 4197388, 8384, 4190487],
+        "deposits_in_transit": [4227072, 4390912, 0, 8617984],
+        "outstanding_withdrawals": [0, 0, 20447232, -20447232],
+        "netted": [0] * 4, "bank_errors": [0] * 4, "undecided": [0] * 4,
+        "adjusted_bank": [4228555, 8588300, 20455616, -7638761],
+        "per_service": [4228043, 8585228, 20447424, -7634153],
+        "unrecorded": [512, 3072, 8192, -4608],
+        "tolerated": [0] * 4, "service_errors": [0] * 4,
+        "adjusted_service": [4228555, 8588300, 20455616, -7638761],
+        "difference": [0] * 4,
+    }  # fmt: skip
+    listed = [
+        (row["side"], int(row["amount"]), row["age"], row["explained"], row["why"],
+         None if pd.isna(row["cleared_on"]) else row["cleared_on"])
+        for row in found.items.to_dict("records")
+    ]  # fmt: skip
+    fresh, booked = "not on the statement yet", date(2026, 2, 1)
+    assert listed == [
+        ("bank", 512, 31, False, "no counterpart", None),
+        ("service", 2**15, 31, False, "no counterpart", None),
+        ("bank", 1024, 30, False, "no counterpart", None),
+        ("bank", -8192, 30, False, "no counterpart", None),
+        ("service", 2**16, 30, False, "no counterpart", None),
+        ("service", -(2**19), 30, False, "no counterpart", None),
+        ("service", -(2**21), 4, False, "no counterpart", None),
+        ("service", -(2**20), 3, True, fresh, None),
+        ("service", -(2**24), 1, True, "booked later", booked),
+        ("bank", 2048, 0, False, "no counterpart", None),
+        ("service", 2**23, 0, True, "booked later", booked),
+        ("service", 2**17, 0, True, fresh, None),
+    ]  # fmt: skip
+
+
 def test_open_items_carry_with_their_age(tmp_path: Path) -> None:
     rows = paid([transfer("old", 70, 5), transfer("new", 9, 40)])
     first = read_csv(tmp_path, "2026-01-02,-12,988,r1,charges")
