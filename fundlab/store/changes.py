@@ -269,7 +269,7 @@ def _hash_block(texts: pa.Array) -> Hashes:
     lengths = np.diff(offsets)
     salt, first, last = _SALTS
     hashes = lengths.astype(np.uint64) * first + salt
-    if not len(lengths) or not lengths.max():
+    if not lengths.max():
         return hashes
     characters = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
     if lengths.max() > _LONGEST:

@@ -1,9 +1,12 @@
 """Finding rows by id: a hash that is the same for the same text, and never trusted alone."""
 
+import json
 import random
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from fake_service import FakeService, moment, transfer
@@ -12,8 +15,10 @@ from hypothesis import strategies as st
 
 from fundlab import Store
 from fundlab.base.errors import StoreError
-from fundlab.store import changes
+from fundlab.store import changes, parts
 from fundlab.store.changes import find_rows, hash_texts
+from fundlab.store.staging import Stage
+from fundlab.tables import TABLES, decode_page
 
 
 @given(st.lists(st.text(max_size=200), max_size=12), st.text(max_size=200))
@@ -102,3 +107,115 @@ class TestTwoIdsWithOneHash:
             store.sync(FakeService([transfer(n)]), tables=["transfers"], full=True)  # type: ignore[arg-type]
         assert list(store.read("transfers")["id"]) == ["t-000001", "t-000002"]
         assert find_rows(store.snapshot("transfers"), pa.array(["t-9"])).num_rows == 0
+
+
+LENGTHS = (0, 1, 7, 8, 9, 15, 16, 17, 120, 127, 128, 129, 136)
+
+
+def test_its_hash_is_the_same_beside_texts_of_any_length() -> None:
+    """As one of a column of one length, of several, and of one with a text that is too long to be
+    hashed with the others."""
+    texts = ["ä" * (length // 2) + "x" * (length % 2) for length in LENGTHS]
+    alone = [int(hash_texts(pa.array([text]))[0]) for text in texts]
+    assert len({*alone}) == len(texts)
+    for other in (*texts, "x" * 300):
+        for text, expected in zip(texts, alone, strict=True):
+            assert hash_texts(pa.array([other, text, text])).tolist()[1:] == [expected] * 2
+
+
+def test_so_it_is_beyond_the_texts_that_are_hashed_at_once() -> None:
+    texts = pa.array(["x"] * 8192 + ["one", "other"])
+    assert hash_texts(texts).tolist()[-2:] == hash_texts(texts.slice(8192)).tolist()
+    assert hash_texts(pa.chunked_array([], pa.string())).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [(1, 1, True), (1, 2, False), (1, None, False), (None, 1, False), (None, None, True)],
+)
+def test_a_value_that_is_missing_equals_one_that_is_missing(
+    left: int | None, right: int | None, same: bool
+) -> None:
+    one, other = (pa.chunked_array([pa.array([value], pa.int64())]) for value in (left, right))
+    assert changes.equal_or_null(one, other).tolist() == [same]
+
+
+def arrived(*rows: dict[str, Any]) -> pa.Table:
+    return decode_page("transfers", json.dumps({"items": rows}).encode()).rows
+
+
+def test_what_differs_is_new_or_of_another_value() -> None:
+    before = arrived(transfer(1), transfer(2), transfer(3, memo="a"))
+    now = arrived(transfer(4), transfer(3, memo="b"), transfer(2), transfer(1, fee="1"))
+    found = changes.differing(now, before)
+    assert found.column("id").to_pylist() == ["t-000004", "t-000003", "t-000001"]
+
+
+class TestWhatIsNew:
+    """In the store are 0 to 5, and in a second part 2 and 6, in row groups of two rows."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+        monkeypatch.setattr(parts, "ROW_GROUP_ROWS", 2)
+        store = Store(tmp_path / "store")
+        store.sync(FakeService([transfer(n) for n in range(5)] + [self.undated()]), ["transfers"])  # type: ignore[arg-type]
+        later = [transfer(2, memo="new", updated_at=moment(60)), transfer(6)]
+        store.sync(FakeService(later), ["transfers"], full=True)  # type: ignore[arg-type]
+        return store
+
+    def undated(self, **members: Any) -> dict[str, Any]:
+        return transfer(5, updated_at="0001-01-01T00:00:00Z", **members)  # as good as none
+
+    @pytest.mark.parametrize("at_once", [1, 3, 1_000_000])
+    def test_each_row_is_told_from_what_is_there(
+        self, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+    ) -> None:
+        monkeypatch.setattr(changes, "_AT_ONCE", at_once)
+        monkeypatch.setattr(changes, "FILE_ROWS", 1)
+        stage = Stage(tmp_path / "stage", TABLES["transfers"])
+        walks = [
+            [transfer(9), transfer(8), transfer(0)],  # new, an older version, unchanged
+            [transfer(4, updated_at=moment(61)), transfer(1, memo="same time")],
+            [transfer(3, updated_at=moment(2), memo="a replica's")],  # older
+            [self.undated(memo="no time"), transfer(6)],
+            [transfer(7), transfer(8, memo="newest", updated_at=moment(62))],
+        ]
+        for walk, rows in enumerate(walks):
+            stage.add(arrived(*rows), walk)
+        found = changes.Changes(store.snapshot("transfers"), stage)
+        groups = [group.to_pydict() for group in found.groups()]
+        rows = [
+            row for group in groups
+            for row in zip(group["id"], group["memo"], group["_part"], group["_row"], strict=True)
+        ]  # fmt: skip
+        assert rows == [
+            ("t-000001", "same time", 1, 1),
+            ("t-000004", None, 1, 4),
+            ("t-000005", "no time", 1, 5),
+            ("t-000007", None, None, None),
+            ("t-000008", "newest", None, None),
+            ("t-000009", None, None, None),
+        ]
+        assert (found.new, found.changed, found.unchanged) == (3, 3, 3)
+        assert max(len(group["id"]) for group in groups) <= 3
+
+    def test_where_rows_are(self, store: Store) -> None:
+        ids = pa.array(["t-000006", "t-000003", "t-9", "t-000002", "t-000000", "t-000005"])
+        places = changes.find_places(store.snapshot("transfers"), ids)
+        assert places.part.tolist() == [2, 1, 0, 2, 1, 1]
+        assert places.row.tolist() == [1, 3, 0, 0, 0, 5]
+        found = find_rows(store.snapshot("transfers"), pa.array([*ids.to_pylist(), "t-000006"]))
+        assert found.column("id").to_pylist() == [
+            "t-000000", "t-000003", "t-000005", "t-000002", "t-000006",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("wanted", [["t-000001", "t-000003"], ["t-000004"], ["t-000006"]])
+    def test_hashes_that_lie_side_by_side_are_told_apart(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, wanted: list[str]
+    ) -> None:
+        def near(texts: pa.ChunkedArray) -> changes.Hashes:
+            return np.array([int(text[-1]) for text in texts.to_pylist()], np.uint64)
+
+        monkeypatch.setattr(changes, "hash_texts", near)
+        found = find_rows(store.snapshot("transfers"), pa.array(wanted))
+        assert found.column("id").to_pylist() == wanted
