@@ -280,6 +280,7 @@ def _read_part(path: StorePath, file: File, table: Table) -> Part:
         found["publications"] = tuple(Publication(**entry) for entry in found["publications"])
         found["row_groups"] = tuple(tuple(entry) for entry in found["row_groups"])
         header = Header(**found)
+        seq, last = int(match[2]), header.publications[-1].seq
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise damaged(path, f"is not one of this store's files ({first_line(error)})") from error
     counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
@@ -289,7 +290,6 @@ def _read_part(path: StorePath, file: File, table: Table) -> Part:
     if header.table != table.name:
         raise damaged(path, f"holds {header.table}, not {table.name}")
     kind: Kind = "base" if match[1] == "base" else "part"
-    seq, last = int(match[2]), header.publications[-1].seq
     if last != seq:
         raise damaged(path, f"holds publication {last}, not {seq}")
     replacing: dict[int, int] = {}

@@ -437,8 +437,11 @@ class TestForeignFiles:
         forge_manifest(folder, lambda content: None)
 
     @pytest.mark.parametrize(
-        "header", [None, [], 5, {}, {"publications": [{"x": 1}]}, {"table": 1}]
-    )
+        "header",
+        [None, [], 5, {}, {"publications": [{"x": 1}]}, {"table": 1},
+         {"table": "transfers", "schema_version": 1, "service": {}, "publications": [],
+          "row_groups": [[1, None, None]]}],
+    )  # fmt: skip
     def test_one_that_is_none_of_ours(self, tmp_path: Path, header: object) -> None:
         self.plant(tmp_path, header)
         with pytest.raises(StoreDamaged, match=r"part-00000001.*not one of this store's files"):
