@@ -1,11 +1,14 @@
-"""One file of the store: what is written of it, what a reader takes it for, and what is damage."""
+"""Files of the store, made by hand: what is written of one, what a reader takes it for, which rows
+of several are current, and what is damage."""
 
 from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -15,9 +18,17 @@ import pytest
 from fake_service import transfer
 
 from fundlab.base.errors import StoreChanged, StoreDamaged, StoreError
-from fundlab.store import disk, parts
+from fundlab.store import disk, parts, snapshot
 from fundlab.store.manifests import File
 from fundlab.store.parts import Header, Part, PartReader, Publication, read_footer
+from fundlab.store.snapshot import (
+    Snapshot,
+    read_current,
+    read_history,
+    read_versions,
+    steadily,
+    take_snapshot,
+)
 from fundlab.tables import TABLES, decode_page
 from fundlab.tables.schema import SCHEMA_VERSION
 
@@ -41,7 +52,7 @@ def new(*numbers: int) -> pa.Table:
 
 def write(folder: Path, kind: parts.Kind, *series: list[pa.Table], seq: int = 1) -> parts.Draft:
     entries = tuple(
-        Publication(number, 7) for number in range(1 if kind == "base" else seq, seq + 1)
+        Publication(number, 10 * number) for number in range(1 if kind == "base" else seq, seq + 1)
     )
     header = Header("transfers", SCHEMA_VERSION, {}, entries)
     draft = parts.write_part(folder, kind, TRANSFERS, header, *series)
@@ -74,7 +85,7 @@ class TestWritten:
         )
         assert (part.header.live_groups, part.header.publications) == (
             None,
-            (Publication(2, 7, 5),),
+            (Publication(2, 20, 5),),
         )
         assert [[list(one) for one in group] for group in part.pointers] == [
             [[3], [1], [0]], [[4], [1], [8]],
@@ -262,10 +273,10 @@ class TestOpened:
             parts.check_files([part, part])
         content = bytearray(draft.path.read_bytes())
         content[9] ^= 1
-        draft.path.write_bytes(content)
+        draft.path.write_bytes(bytes(content))
         with pytest.raises(StoreDamaged, match="is not what was written"):
             parts.check_files([part])
-        draft.path.write_bytes(content[:-1])
+        draft.path.write_bytes(bytes(content[:-1]))
         with pytest.raises(StoreDamaged, match=r"has [\d,]+ bytes instead of"):
             parts.check_files([part])
 
@@ -322,3 +333,188 @@ def test_a_column_that_a_file_lacks_is_missing_in_each_row(tmp_path: Path) -> No
 )  # fmt: skip
 def test_where_a_publications_rows_begin(since: str | None, begins: int | None) -> None:
     assert Publication(1, 7, query={} if since is None else {"since": since}).begins == begins
+
+
+ALL_NEW: dict[str, list[int | None]] = {"_part": [None] * 5, "_row": [None] * 5}
+SECOND = rows(2, 3, 6, _part=[1, 1, None], _row=[1, 2, None])
+FOURTH = rows(2, 4, _part=[2, 1], _row=[0, 3])
+BASE = [
+    [rows(1, 3, 4, 5, 6, _from=[1, 2, 1, 1, 2], _to=[None] * 5), rows(2, _from=[2], _to=[None])],
+    [rows(2, 3, _from=[1, 1], _to=[2, 2])],
+]
+KNOWN: dict[int, list[int]] = {
+    0: [],
+    1: [1, 2, 3, 4, 5],
+    2: [1, 2, 3, 4, 5, 6],
+    4: [1, 2, 3, 4, 5, 6],
+}
+"""Current rows by publication; there is none with the number 3."""
+
+
+def seconds(table: pa.Table) -> list[int]:
+    return sorted(int(name[2:]) for name in table.column("id").to_pylist())
+
+
+class TestSnapshot:
+    """In parts 1, 2 and 4; and with 1 and 2 merged into a base."""
+
+    @pytest.fixture(params=["parts", "base"])
+    def files(self, tmp_path: Path, request: pytest.FixtureRequest) -> list[File]:
+        fourth = [FOURTH]
+        if request.param == "base":
+            first = [write(tmp_path, "base", *BASE, seq=2)]
+            # of the base's rows 0 to 5, 2 is the last and 4 the third
+            fourth = [rows(2, 4, _part=[2, 2], _row=[5, 2])]
+        else:
+            first = [
+                write(tmp_path, "part", [rows(1, 2, 3, 4, 5, **ALL_NEW)]),
+                write(tmp_path, "part", [SECOND], seq=2),
+            ]
+        return [draft.file for draft in (*first, write(tmp_path, "part", fourth, seq=4))]
+
+    def take(self, folder: Path, files: list[File], **limits: Any) -> Snapshot:
+        return take_snapshot(folder, TRANSFERS, files, **limits)
+
+    @pytest.mark.parametrize(
+        ("limits", "last"),
+        [({"as_of": 9}, 0), ({"as_of": 10}, 1), ({"as_of": 19}, 1), ({"as_of": 20}, 2),
+         ({"as_of": 39}, 2), ({"as_of": 40}, 4), ({"limit": 0}, 0), ({"limit": 1}, 1),
+         ({"limit": 2}, 2), ({"limit": 3}, 2), ({"limit": 4}, 4), ({"limit": 9}, 4), ({}, 4),
+         ({"as_of": 20, "limit": 1}, 1), ({"as_of": 10, "limit": 2}, 1)],
+    )  # fmt: skip
+    def test_what_was_known(
+        self, tmp_path: Path, files: list[File], limits: dict[str, int], last: int
+    ) -> None:
+        taken = self.take(tmp_path, files, **limits)
+        assert seconds(read_current(taken)) == KNOWN[last]
+        assert (taken.limit, taken.count) == (last, len(KNOWN[last]))
+        numbers = [entry.seq for entry in taken.publications]
+        assert numbers == [number for number in (1, 2, 4) if number <= last]
+        assert (taken.last and taken.last.seq) == (last or None)
+        alive = replace(taken, accepted_gone={"t-000002": 1, "t-000006": 1, "t-9": 1})
+        assert seconds(read_current(alive)) == [n for n in KNOWN[last] if n not in (2, 6)]
+        assert alive.count == len([n for n in KNOWN[last] if n not in (2, 6)])
+
+    def test_every_version(self, tmp_path: Path, files: list[File]) -> None:
+        taken = self.take(tmp_path, files)
+        found = read_history(taken).select(["id", "published_at"]).to_pylist()
+        assert [(int(row["id"][2:]), row["published_at"].value) for row in found] == [
+            (1, 10), (2, 10), (3, 10), (4, 10), (5, 10), (2, 20), (3, 20), (6, 20), (2, 40), (4, 40)
+        ]  # fmt: skip
+        lives = [
+            (int(row["id"][2:]), row["_from"], row["_to"])
+            for part in taken.files
+            for group in read_versions(part, taken.replaced, TRANSFERS.schema)
+            for row in group.to_pylist()
+        ]
+        assert sorted(lives, key=lambda life: (life[1], life[0])) == [
+            (1, 1, None), (2, 1, 2), (3, 1, 2), (4, 1, 4), (5, 1, None),
+            (2, 2, 4), (3, 2, None), (6, 2, None), (2, 4, None), (4, 4, None),
+        ]  # fmt: skip
+
+    def test_its_span_is_that_of_every_version(self, tmp_path: Path, files: list[File]) -> None:
+        taken = self.take(tmp_path, files)
+        assert taken.span == (DAY_NS + 10**9, DAY_NS + 6 * 10**9)
+        assert self.take(tmp_path, []).span is None
+
+    @pytest.mark.parametrize(
+        ("first", "end", "found"),
+        [(None, None, [1, 2, 3, 4, 5, 6]), (3, None, [3, 4, 5, 6]), (None, 3, [1, 2]),
+         (2, 5, [2, 3, 4]), (6, 7, [6]), (7, None, []), (None, 1, []), (3, 3, [])],
+    )  # fmt: skip
+    def test_from_a_moment_until_another(
+        self,
+        tmp_path: Path,
+        files: list[File],
+        first: int | None,
+        end: int | None,
+        found: list[int],
+    ) -> None:
+        bounds = [None if one is None else DAY_NS + one * 10**9 for one in (first, end)]
+        taken = self.take(tmp_path, files)
+        assert seconds(read_current(taken, ["id"], first=bounds[0], end=bounds[1])) == found
+        wanted = {"profile_id": ["P-1"], "id": ["T-000003", "t-000004"]}
+        picked = read_current(taken, first=bounds[0], end=bounds[1], where=wanted)
+        assert seconds(picked) == [n for n in found if n in (3, 4)]
+        assert picked.schema.names == TRANSFERS.schema.names
+        none = read_current(taken, ["id"], where={"profile_id": ["p-2"]})
+        assert (none.num_rows, none.schema.names) == (0, ["id"])
+
+
+def test_the_row_groups_that_may_hold_a_moment(tmp_path: Path) -> None:
+    part = opened(tmp_path, write(tmp_path, "part", [new(1, 3, 5, 7, 9)]))
+    taken = take_snapshot(tmp_path, TRANSFERS, [part.file])
+    for first, end, numbers in (
+        (None, None, [0, 1, 2]), (3, None, [0, 1, 2]), (4, None, [1, 2]), (None, 5, [0]),
+        (None, 6, [0, 1]), (9, None, [2]), (10, None, []), (None, 1, []), (4, 6, [1]),
+    ):  # fmt: skip
+        bounds = [None if one is None else DAY_NS + one * 10**9 for one in (first, end)]
+        assert taken.numbers(part, *bounds) == numbers
+
+
+@pytest.mark.parametrize(
+    ("pointers", "problem"),
+    [
+        ([(9, 1), (1, 2)], "row 0 replaces row 1 of file 9, which has 0 rows"),
+        ([(2, 2), (1, 2)], "row 0 replaces row 2 of file 2, which has 0 rows"),
+        ([(3, 1), (1, 2)], "row 0 replaces row 1 of file 3, which has 0 rows"),
+        ([(0, 1), (1, 2)], "row 0 replaces row 1 of file 0, which has 0 rows"),
+        ([(-1, 1), (1, 2)], "row 0 replaces row 1 of file -1, which has 0 rows"),
+        ([(1, 1), (1, 5)], "row 1 replaces row 5 of file 1, which has 5 rows"),
+        ([(1, -1), (1, 2)], "row 0 replaces row -1 of file 1, which has 5 rows"),
+        ([(1, 1), (1, None)], "row 1 replaces row -1 of file 1, which has 5 rows"),
+        ([(1, 1), (None, 2)], "row 1 replaces row 2 of file -1, which has 0 rows"),
+        ([(1, 3), (1, 3)], "row 3 is replaced twice, by publications 2 and 2"),
+        ([(1, 0), (1, 4)], None),
+    ],
+)
+def test_a_pointer_leads_to_a_row_of_an_earlier_file_and_no_other_does(
+    tmp_path: Path, pointers: list[tuple[int | None, int | None]], problem: str | None
+) -> None:
+    first = write(tmp_path, "part", [rows(1, 2, 3, 4, 5, **ALL_NEW)])
+    columns = {"_part": [part for part, _ in pointers], "_row": [row for _, row in pointers]}
+    second = write(tmp_path, "part", [rows(2, 3, **columns)], seq=2)
+    taken = take_snapshot(tmp_path, TRANSFERS, [first.file, second.file])
+    if problem is None:
+        assert {seq: ends.rows.tolist() for seq, ends in taken.replaced.items()} == {1: [0, 4]}
+        return
+    with pytest.raises(StoreDamaged, match=problem):
+        read_current(taken)
+
+
+def test_nothing_replaces_a_row_that_a_base_has_as_replaced(tmp_path: Path) -> None:
+    base = write(tmp_path, "base", *BASE, seq=2)
+    for row, problem in ((5, None), (6, "row 0 replaces row 6 of file 2, which has 6 rows")):
+        later = write(tmp_path, "part", [rows(2, _part=[2], _row=[row])], seq=3)
+        taken = take_snapshot(tmp_path, TRANSFERS, [base.file, later.file])
+        if problem is None:
+            assert taken.count == 6
+        else:
+            with pytest.raises(StoreDamaged, match=problem):
+                read_current(taken)
+
+
+@pytest.mark.parametrize(
+    ("failures", "pause", "calls"),
+    [(0, 100.0, 1), (9, 100.0, 10), (10, 100.0, None), (40, 0.0, 41), (12, 1.99, None)],
+)
+def test_what_a_compaction_takes_away_is_looked_for_again(
+    monkeypatch: pytest.MonkeyPatch, failures: int, pause: float, calls: int | None
+) -> None:
+    """Ten times, and for twenty seconds."""
+    now, made = [0.0], []
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: None)
+    monkeypatch.setattr(snapshot, "time", clock)
+
+    def read() -> int:
+        made.append(1)
+        now[0] += pause
+        if len(made) <= failures:
+            raise FileNotFoundError("x")
+        return len(made)
+
+    if calls is None:
+        with pytest.raises(StoreDamaged, match="the store changes too fast to be read: x"):
+            steadily(read)
+    else:
+        assert steadily(read) == calls
