@@ -1,6 +1,7 @@
 """Rows on their way in: kept through an interruption, never seen, never trusted when damaged."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 from fundlab import Store
 from fundlab.base.errors import NetworkError, StoreError
 from fundlab.store import disk, staging
-from fundlab.store.staging import Stage, merged, missing
+from fundlab.store.staging import Piece, Stage, merged, missing
 from fundlab.tables import TABLES, decode_page
 
 TRANSFERS = TABLES["transfers"]
+DAY_NS = 1_772_323_200 * 10**9  # 2026-03-01
 
 
 @pytest.fixture
@@ -161,14 +163,106 @@ class TestStage:
         return decode_page("transfers", b'{"items":[' + body + b"]}").rows
 
     def test_time_alone_brings_pages_down(self, tmp_path: Path) -> None:
+        """Those of all walks, once a second has passed since it was done last."""
         now = [0.0]
         stage = Stage(tmp_path / "s", TRANSFERS, {}, clock=lambda: now[0])
-        stage.add(self.rows(1), covered=(None, 1))
-        assert [piece.path for piece in stage.pieces] == [None]
-        now[0] = staging.FLUSH_AFTER_S + 0.1
-        stage.add(self.rows(2), covered=(1, 2))
-        assert [piece.rows for piece in stage.pieces if piece.path] == [2]
-        assert Stage(tmp_path / "s", TRANSFERS, {}).covered == [(None, 2)]
+        for number, (moment_s, in_memory) in enumerate(
+            [(0.5, 1), (1.0, 2), (1.1, 0), (2.1, 1), (2.2, 0)]
+        ):
+            now[0] = moment_s
+            stage.add(self.rows(number), walk=number, covered=(number, number + 1))
+            assert sum(piece.path is None for piece in stage.pieces) == in_memory
+        assert [piece.rows for piece in stage.pieces if piece.path] == [1] * 5
+        assert Stage(tmp_path / "s", TRANSFERS, {}).covered == [(0, 5)]
+
+    def test_so_do_enough_rows_and_a_flush(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(staging, "FILE_ROWS", 3)
+        write_new = disk.write_new
+
+        def slowly(*given: Any) -> None:
+            time.sleep(0.02)
+            write_new(*given)
+
+        monkeypatch.setattr(disk, "write_new", slowly)
+        stage = Stage(tmp_path / "s", TRANSFERS)
+        for numbers, on_disk in (((5, 6), []), ((4,), [3]), ((2,), [3]), ((9, 8, 7), [3, 4])):
+            stage.add(self.rows(*numbers))
+            assert [piece.rows for piece in stage.pieces if piece.path] == on_disk
+        stage.add(self.rows(1))
+        stage.add(self.rows(), walk=1)
+        stage.flush()
+        assert len(list((tmp_path / "s").iterdir())) == 3
+        assert [piece.rows for piece in stage.pieces] == [3, 4, 1]
+        assert [(piece.first - DAY_NS) / 10**9 for piece in stage.pieces] == [4, 2, 1]
+        ids = [rows.column("id").to_pylist() for rows in stage.read(["id"])]
+        assert ids == [["t-5", "t-6", "t-4"], ["t-2", "t-9", "t-8", "t-7"], ["t-1"]]
+        assert [rows.schema.names for rows in stage.read(["status", "id"])] == [
+            ["status", "id"]
+        ] * 3
+
+    @pytest.mark.parametrize(
+        ("question", "damaged", "kept", "covered"),
+        [
+            ({"a": 1}, None, 3, [(1, 4), (5, None)]),
+            ({"a": 1}, 2, 2, [(1, 4)]),
+            ({"a": 1}, 0, 0, []),
+            ({"a": 2}, None, 0, []),
+            (None, None, 0, []),
+        ],
+    )
+    def test_what_a_run_before_left_counts_as_far_as_it_is_intact(
+        self, tmp_path: Path, question: Any, damaged: int | None, kept: int, covered: list[Any]
+    ) -> None:
+        before = Stage(tmp_path / "s", TRANSFERS, {"a": 1})
+        before.note = {"asked": "often"}
+        for number, span in ((3, (1, 2)), (2, (2, 4)), (1, (5, None))):
+            before.add(self.rows(number), covered=span)
+            before.flush()
+        paths = [piece.path for piece in before.pieces if piece.path]
+        if damaged is not None:
+            paths[damaged].write_bytes(paths[damaged].read_bytes()[:-1])
+        (tmp_path / "s" / "notes.txt").touch()
+        after = Stage(tmp_path / "s", TRANSFERS, question)
+        assert [(piece.path, piece.rows) for piece in after.pieces] == [
+            (p, 1) for p in paths[:kept]
+        ]
+        assert [(one.first - DAY_NS) / 10**9 for one in after.pieces] == [3, 2, 1][:kept]
+        assert (after.covered, after.note) == (covered, {"asked": "often"} if kept else {})
+        assert {*(tmp_path / "s").iterdir()} == {*paths[:kept], tmp_path / "s" / "notes.txt"}
+        after.add(self.rows(9))
+        after.flush()
+        assert [int(one.path.name[:8]) for one in after.pieces if one.path] == [*range(1, kept + 2)]
+        after.discard()
+        assert (after.pieces, after.covered) == ([], [])
+        assert [path.name for path in (tmp_path / "s").iterdir()] == ["notes.txt"]
+        (tmp_path / "s" / "notes.txt").unlink()
+        after.discard()
+        assert not (tmp_path / "s").exists()
+
+    def test_a_row_without_a_moment_comes_first(self, tmp_path: Path) -> None:
+        stage = Stage(tmp_path / "s", TRANSFERS)
+        undated = self.rows(5)
+        place = undated.schema.get_field_index("created_at")
+        field = undated.schema.field(place)
+        stage.add(undated.set_column(place, field, pa.nulls(1, field.type)))
+        assert [piece.first for piece in stage.pieces] == [-(2**63)]
+        assert Piece(TRANSFERS).first == 2**63 - 1
+
+    def test_what_kept_a_file_from_the_disk_is_raised(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*given: Any) -> None:
+            raise StoreError("no space")
+
+        monkeypatch.setattr(disk, "write_new", full)
+        for ask in (Stage.flush, Stage.discard, lambda stage: stage.pieces):
+            stage = Stage(tmp_path / "s", TRANSFERS)
+            stage.add(self.rows(1))
+            stage._send(0)
+            with pytest.raises(StoreError, match="no space"):
+                ask(stage)
 
     def test_the_newest_version_of_a_row(self, tmp_path: Path) -> None:
         stage = Stage(tmp_path / "s", TRANSFERS)
@@ -229,6 +323,44 @@ def points(span: tuple[int | None, int | None]) -> set[int]:
     """The moments from -40 to 40 inside."""
     low, high = span
     return {n for n in range(-40, 41) if (low is None or n >= low) and (high is None or n < high)}
+
+
+@pytest.mark.parametrize(
+    ("covered", "together"),
+    [
+        ([], []),
+        ([(1, 2), (2, 3)], [(1, 3)]),
+        ([(3, 4), (1, 2)], [(1, 2), (3, 4)]),
+        ([(2, 3), (1, 5)], [(1, 5)]),
+        ([(1, 5), (None, 2)], [(None, 5)]),
+        ([(3, None), (1, 3)], [(1, None)]),
+        ([(1, None), (2, 3)], [(1, None)]),
+        ([(0, 1), (None, 0)], [(None, 1)]),
+        ([(-1, 0), (0, 1)], [(-1, 1)]),
+    ],
+)
+def test_what_touches_is_joined(covered: list[Any], together: list[Any]) -> None:
+    assert merged(covered) == together
+
+
+@pytest.mark.parametrize(
+    ("covered", "asked", "overlap", "gaps"),
+    [
+        ([], (1, 9), 2, [(1, 9)]),
+        ([(1, 5)], (1, 9), 2, [(3, 9)]),
+        ([(4, 5)], (1, 9), 2, [(1, 4), (4, 9)]),
+        ([(1, 9)], (1, 9), 2, []),
+        ([(1, 8)], (1, 9), 0, [(8, 9)]),
+        ([(None, 5)], (None, None), 1, [(4, None)]),
+        ([(2, None)], (None, None), 1, [(None, 2)]),
+        ([(2, None)], (2, None), 1, []),
+        ([(1, 3), (5, 7)], (1, None), 0, [(3, 5), (7, None)]),
+    ],
+)
+def test_what_is_missing_is_asked_for(
+    covered: list[Any], asked: Any, overlap: int, gaps: list[Any]
+) -> None:
+    assert missing(covered, asked, overlap) == gaps
 
 
 @given(covered=spans, begin=st.none() | st.integers(0, 30), overlap=st.integers(0, 5))
