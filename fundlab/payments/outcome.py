@@ -15,16 +15,14 @@ from fundlab.base.errors import CallError, Conflict
 from fundlab.client.identity import Identity
 from fundlab.payments.identity import State
 
-Observed = Literal["taken", "refused", "used", "unsent", "doubt", "asked"]
-"""``taken``: an answer with the resource. ``refused``: the service's problem, of all that was sent
-in the call. ``used``: its problem that the ``ref_id`` is used already. ``unsent``: no byte left.
+Observed = Literal["refused", "used", "unsent", "doubt", "asked"]
+"""Where no answer brought the resource. ``refused``: the service's problem, of all that was sent in
+the call. ``used``: its problem that the ``ref_id`` is used already. ``unsent``: no byte left.
 ``doubt``: anything else. ``asked``: nothing was sent, only asked what is there."""
 
 _COLUMNS: Final = ("yes", "no", "unknown", "nothing")
 _TABLE: Final[Mapping[tuple[Observed, bool], tuple[State, State, State, State]]] = {
     # what the service shows:       it       another's   unclear    nothing
-    ("taken", True):             ("done",    "done",    "done",    "done"),
-    ("taken", False):            ("done",    "done",    "done",    "done"),
     ("refused", True):           ("done",    "refused", "unknown", "refused"),
     ("refused", False):          ("done",    "unknown", "unknown", "unknown"),
     ("used", True):              ("done",    "refused", "unknown", "unknown"),

@@ -134,7 +134,7 @@ class Plan(Shown, Generic[R]):
     what could not be checked, neither when it was planned nor, from then on, when it was sent.
     """
 
-    context: Context = field(repr=False)
+    context: Context
     operation: str
     body: Masked  # JSON of the arguments, that nobody can change; may hold bank details
     ref_id: str
@@ -369,7 +369,7 @@ def new_plan(
         )
     wanted = {name: value for name, value in given.items() if value is not None}
     model = OPERATIONS[operation].body or Request
-    known = wanted | {"ref_id": ref_id or "derived"}
+    known = {**wanted, "ref_id": "derived"}  # its own is put in below
     given = {name: known[name] for name in model.model_fields if name in known}
     lenient = context.client.settings.lenient_requests
     arguments = checked(model, operation, given, lenient=lenient).to_json()
@@ -704,7 +704,7 @@ def send(context: Context, entry: Entry, arguments: Mapping[str, Any]) -> Any:
     """
     client, book, operation = context.client, context.journal, entry.operation
     given = {n: v for n, v in arguments.items() if n != "ref_id" or operation != UPDATE}
-    observed: Observed = "taken"
+    observed: Observed = "doubt"
     made, problem, seen = None, None, Seen()
     try:
         made = getattr(client, operation)(**given)
@@ -792,12 +792,11 @@ def resume(
             seen = look_up_entry(context, entry)
             if seen.answer != "yes":
                 continue
-            book.note(entry, "done", seen.resource)
             say(f"made although it was refused, {said_of(entry.operation, seen.resource)}")
         elif entry.state == "done" and entry.status != "PENDING":
             continue
         try:
-            settle(context, book.find(entry.ref_id) or entry)
+            settle(context, entry)
         except (ActionRefused, NotFound, Conflict, ValidationFailed) as error:
             problem = str(error)
             say(f"not settled, {NOUNS[entry.operation]} {entry.ref_id}: {problem}")
