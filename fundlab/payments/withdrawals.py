@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -90,7 +90,7 @@ class WithdrawalPlan(Plan[Transfer]):
     asset: str
     fee: Decimal | None
     available: Decimal
-    recent: Recent = field(repr=False)
+    recent: Recent
     allow_duplicate: bool = False
     needs: tuple[int, str] = (0, "")
     approved: Approved | None = None
@@ -645,8 +645,9 @@ def request_of(
 ) -> PaymentRequest:
     """Write the request for ``plans``. Refuses what is submitted already."""
     context = plans[0].context
-    if any(plan.is_submitted for plan in plans):
-        raise ActionRefused("approval", f"{plans[0].title}: {plans[0].status}; nothing to approve")
+    for plan in plans:
+        if plan.is_submitted:
+            raise ActionRefused("approval", f"{plan.title}: {plan.status}; nothing to approve")
     return make_request(
         Path(out), [plan.kept()["body"].decode() for plan in plans],
         base_url=context.client.base_url, client_id=context.client.client_id, why=why, by=by,
