@@ -176,7 +176,7 @@ class WithdrawalPlan(Plan[Transfer]):
             )
             book.note(entry, "done", made, detail=unlike, known=unlike)
             context.say(unlike)
-            warnings.warn(unlike, CardWarning, stacklevel=4)
+            warnings.warn(unlike, CardWarning, stacklevel=5)  # at submit()
 
 
 def plan_withdrawal(

@@ -1050,3 +1050,10 @@ def test_what_was_made_otherwise_is_noted_said_and_warned_of() -> None:
     (note,) = notes
     assert note["detail"] == note["known"] == one.said[0]
     assert one.said[0].endswith(": ask the service why")
+
+
+def test_the_warning_names_the_line_that_submits() -> None:
+    one, _ = ready(plan={"facts": {"amount": "6.00", "asset": "USD"}})
+    with pytest.warns(fl.errors.CardWarning) as warned:
+        one.submit(one.code)
+    assert [one.filename for one in warned] == [__file__]
