@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
@@ -88,8 +88,8 @@ class Total:
 class BatchPlan(Shown):
     """Payments that can be confirmed together. ``plans`` are in the order of ``payments``."""
 
-    context: Context = field(repr=False)
-    table: pd.DataFrame = field(repr=False)
+    context: Context
+    table: pd.DataFrame
     plans: tuple[WithdrawalPlan, ...]
     totals: tuple[Total, ...]
     planned_at: int
