@@ -404,7 +404,8 @@ def check_sums(plans: Sequence[WithdrawalPlan]) -> None:
                 "sent now: "
                 "leave some out, or fund the profile first",
             )
-        check_floor(next(p for p in plans if p.profile_id == total.profile_id), total.after)
+        balance = (total.profile_id, total.asset)
+        check_floor(next(p for p in plans if (p.profile_id, p.asset) == balance), total.after)
     check_daily_limit(plans, plans[0].context.journal, plans[0].recent.today)
 
 
