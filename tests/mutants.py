@@ -3,8 +3,9 @@
 A mutant is one small change of the program: a bound, a sign, a constant, a condition, a call or a
 check taken out, an exception swallowed. Which tests reach its line is measured once (coverage by
 test, of the quick tests, folder by folder); only those run, the room's own first, in a fork of a
-process that has the large libraries loaded. What is run as a module is loaded has no test of its
-own: then those run that reach the module. A survivor is a hole, unless
+process that has collected all of them, where the function has its changed code. What is run as a
+module is loaded has no test of its own: then those run that reach the module, in a fork of one that
+has the large libraries loaded, and imports the program anew. A survivor is a hole, unless
 ``tests/mutants_accepted.txt`` says why it changes nothing: by the text of its line, so that the
 reason expires when the line changes.
 
@@ -17,9 +18,14 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import gc
 import hashlib
 import importlib
+import inspect
+import itertools
 import json
+import mmap
+import multiprocessing
 import os
 import random
 import re
@@ -30,10 +36,12 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from types import CodeType, FrameType, FunctionType
+from typing import Any, Final
 
 import pytest
 
@@ -44,6 +52,8 @@ LONGEST_S: Final = 20
 """What the tests of a mutant that run first take together, by what they took when they were
 measured: the quickest. What survives them meets the others, up to ``MOST_S`` in all."""
 MOST_S: Final = 90
+STUCK_S: Final = 8
+"""A test that takes so long in a fork of what was collected is run in a process of its own."""
 _HEAVY: Final = (
     "pandas", "pyarrow.parquet", "duckdb", "pydantic", "requests", "narwhals", "hypothesis",
     "fastapi", "uvicorn", "typer", "msgspec", "cryptography.hazmat.primitives.serialization",
@@ -75,9 +85,13 @@ class Mutant:
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.before!r} -> {self.after!r}"
 
-    def applied(self) -> bytes:
-        source = (ROOT / self.path).read_bytes()
-        return source[: self.start] + self.after.encode() + source[self.end :]
+    def applied(self, source: bytes | None = None) -> bytes:
+        """Its module, as ``source`` or as it is now, with the change; other lines stay where they
+        are."""
+        source = (ROOT / self.path).read_bytes() if source is None else source
+        after, lost = self.after, "\n" * (self.before.count("\n") - self.after.count("\n"))
+        after = f"{after[:-1]}{lost})" if after.endswith(")") else after + lost
+        return source[: self.start] + after.encode() + source[self.end :]
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
@@ -302,37 +316,215 @@ def chosen_tests(mutant: Mutant, room: str, rooms: dict[str, Reached]) -> list[l
 # ------------------------------------------------------------------------------ running
 
 
+_OPTIONS: Final = (
+    "-x", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "timeout=30",
+    "-W", "ignore::pytest.PytestAssertRewriteWarning",
+)  # fmt: skip
+_TIMES: Final = itertools.count(1_000_000_000)
+"""Of the changed files, one each: by it and the size Python knows whether a compiled one is old."""
+
+
 def survives(mutant: Mutant | None, tests: list[str], copy: Path) -> bool:
     """Whether all of ``tests`` pass with ``mutant`` in the tree ``copy``; of none, as it is."""
+    judge = collected(copy)
     target = copy / (mutant.path if mutant else "pyproject.toml")
     whole = target.read_bytes()
-    target.write_bytes(mutant.applied() if mutant else whole)
+    changed = mutant.applied(whole) if mutant else whole
+    target.write_bytes(changed)
+    os.utime(target, (when := next(_TIMES), when))
+
+    until = time.monotonic() + 10 * LONGEST_S + len(tests)
     try:
-        child = os.fork()
+        passed, others = True, tests
+        if mutant is None or not mutant.loaded:
+            passed, others = judge.passes(target, whole, changed, tests)
+        if passed and others:
+            anew = _in_a_fork(partial(_run_anew, copy, others), lambda: time.monotonic() > until)
+            passed = anew is True  # and caught where it never ends
+        return passed
+    finally:
+        target.write_bytes(whole)
+
+
+def _enter(copy: Path) -> None:
+    """This process tests ``copy`` from here on, and says nothing."""
+    os.chdir(copy)
+    os.environ |= {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    sys.path.insert(0, str(copy))
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+
+
+def _run_anew(copy: Path, tests: list[str]) -> bool:
+    _enter(copy)
+    return not pytest.main([*_OPTIONS, *tests])
+
+
+def _in_a_fork(passes: Callable[[], bool], too_long: Callable[[], bool]) -> bool | None:
+    """What ``passes`` says in a fork of this process; None where it takes ``too_long``."""
+    child = os.fork()
+    try:
         if not child:
             os.setsid()
-            os.chdir(copy)
-            os.environ |= {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-            sys.path.insert(0, str(copy))
-            with Path(os.devnull).open("w") as nowhere:
-                os.dup2(nowhere.fileno(), 1)
-                os.dup2(nowhere.fileno(), 2)
-            options = ["-x", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "timeout=30"]
-            loaded = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-            os._exit(int(pytest.main([*options, *loaded, *tests])))
-        until = time.monotonic() + 10 * LONGEST_S + len(tests)
-        while time.monotonic() < until:
+            os._exit(not passes())
+        while not too_long():
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
                 return os.waitstatus_to_exitcode(status) == 0
-            time.sleep(0.02)
+            time.sleep(0.01)
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        return False
+        return None
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
-        target.write_bytes(whole)
+
+
+class Collected:
+    """A process that has collected the quick tests of ``copy``, and judges each mutant in a fork of
+    itself.
+
+    It runs no test of a function that ran while the tests were collected, whose result is there
+    already, nor of one that it cannot find; and none that was stuck twice, as what uses Polars is,
+    whose threads a fork does not have.
+    """
+
+    def __init__(self, copy: Path) -> None:
+        self._ours, self._its = multiprocessing.Pipe()
+        self._ran: set[tuple[str, str, int]] = set()
+        self._stuck = Counter[str]()
+        self._at = mmap.mmap(-1, 8)
+        if not os.fork():
+            self._ours.close()
+            _enter(copy)
+            sys.setprofile(self._note)
+            pytest.main([*_OPTIONS], plugins=[self])
+            os._exit(0)
+        self._its.close()
+        try:
+            self._ours.recv()
+        except EOFError:
+            raise SystemExit("the tests of the program as it is cannot be collected") from None
+
+    def passes(
+        self, path: Path, whole: bytes, changed: bytes, tests: list[str]
+    ) -> tuple[bool, list[str]]:
+        """Whether ``tests`` pass with the module at ``path`` as ``changed`` instead of ``whole``,
+        and those that it did not run."""
+        self._ours.send((path, whole, changed, tests))
+        passed, others = self._ours.recv()
+        return passed, others
+
+    def _note(self, frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            self._ran.add(_place(frame.f_code))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        sys.setprofile(None)
+        self._its.send("collected")
+        live = defaultdict(list)
+        for found in gc.get_objects():
+            if type(found) is FunctionType:
+                live[_place(found.__code__)].append(found)
+        items = {item.nodeid: item for item in session.items}
+        with contextlib.suppress(EOFError):
+            while True:
+                path, whole, changed, tests = self._its.recv()
+                swaps = self._swaps(live, path, whole, changed)
+                known = {} if swaps is None else {one: items[one] for one in tests if one in items}
+                self._its.send(self._judge(swaps or [], known, tests))
+        return True
+
+    def _judge(
+        self, swaps: list[tuple[FunctionType, CodeType]], items: dict[str, pytest.Item],
+        tests: list[str],
+    ) -> tuple[bool, list[str]]:  # fmt: skip
+        chosen = [one for one in tests if one in items and self._stuck[one] < 2]
+        others = [one for one in tests if one not in chosen]
+        while chosen:
+            run = partial(self._run, swaps, [items[one] for one in chosen])
+            passed = _in_a_fork(run, _Still(self._at))
+            if passed is not None:
+                return passed, others if passed else []
+            stuck = int.from_bytes(self._at[:])
+            self._stuck[chosen[stuck]] += 1
+            others.append(chosen[stuck])
+            chosen = chosen[stuck + 1 :]
+        return True, others
+
+    def _run(self, swaps: list[tuple[FunctionType, CodeType]], items: list[pytest.Item]) -> bool:
+        for function, code in swaps:
+            function.__code__ = code
+        for place, item in enumerate(items):
+            self._at[:] = place.to_bytes(8)
+            following = items[place + 1] if place + 1 < len(items) else None
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if item.session.testsfailed:
+                return False
+        return True
+
+    def _swaps(
+        self, live: Mapping[Any, list[FunctionType]], path: Path, whole: bytes, changed: bytes
+    ) -> list[tuple[FunctionType, CodeType]] | None:
+        """Each function that is changed with its code then; none of a module that is not imported
+        yet."""
+        if not any(getattr(one, "__file__", "") == str(path) for one in [*sys.modules.values()]):
+            return []
+        before, after = (
+            [*_functions(compile(source, str(path), "exec", dont_inherit=True))]
+            for source in (whole, changed)
+        )
+        if [*map(_place, before)] != [*map(_place, after)]:
+            return None
+        ways = Counter(map(_place, before))
+        swaps, outer, inner = [], None, None
+        for old, new in zip(before, after, strict=True):
+            if old == new:
+                continue
+            place = _place(old)
+            outer, inner = outer or place, place
+            for function in live.get(place, ()):
+                if ways[place] > 1 or old.co_freevars != new.co_freevars:
+                    return None
+                swaps.append((function, new))
+        return None if inner in self._ran or not live.get(outer) else swaps
+
+
+@cache
+def collected(copy: Path) -> Collected:
+    """The one of the tree ``copy``."""
+    return Collected(copy)
+
+
+def _place(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def _functions(code: CodeType) -> Iterator[CodeType]:
+    """Those in ``code``, each before what stands in it; a class is none."""
+    for found in code.co_consts:
+        if isinstance(found, CodeType):
+            if found.co_flags & inspect.CO_OPTIMIZED:
+                yield found
+            yield from _functions(found)
+
+
+class _Still:
+    """Whether what ``at`` says stayed the same for ``STUCK_S``."""
+
+    def __init__(self, at: mmap.mmap) -> None:
+        at[:] = (0).to_bytes(8)
+        self.at, self.seen, self.since = at, b"", 0.0
+
+    def __call__(self) -> bool:
+        if self.at[:] != self.seen:
+            self.seen, self.since = self.at[:], time.monotonic()
+        return time.monotonic() - self.since > STUCK_S
+
+
+# ------------------------------------------------------------------------------ which mutants
 
 
 def accepted() -> set[tuple[str, str, str]]:

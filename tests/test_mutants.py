@@ -73,14 +73,18 @@ def test_a_test_that_looks_at_the_bound_notices_and_one_that_does_not_does_not(
 ) -> None:
     config = tmp_path / "pyproject.toml"  # as this repository's: a warning of pytest is an error
     config.write_text('[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n')
-    test = tmp_path / "test_due.py"
-    (bound,) = (one for one in mutants.mutants(module) if one.after == "(amount <= limit)")
-    for amount, noticed in ((10, True), (12, False)):
-        test.write_text(f"from due_fees import due\n\ndef test_due():\n    due({amount})\n")
-        assert mutants.survives(bound, [str(test)], tmp_path) is not noticed
-    assert module.read_text(encoding="utf-8").count("amount < limit") == 1
-    assert mutants.survives(None, [str(test)], tmp_path)
-    assert not mutants.survives(None, [str(tmp_path / "test_nothing.py")], tmp_path)
+    (tmp_path / "test_due.py").write_text(
+        "from due_fees import due\n\n"
+        + "".join(f"def test_{amount}():\n    due({amount})\n" for amount in (10, 12))
+    )
+    whole = module.read_bytes()
+    found = {one.after: one for one in mutants.mutants(module)}
+    for after in ("(amount <= limit)", "11"):  # in the function, and as its module is loaded
+        assert not mutants.survives(found[after], ["test_due.py::test_10"], tmp_path)
+        assert mutants.survives(found[after], ["test_due.py::test_12"], tmp_path)
+    assert module.read_bytes() == whole
+    assert mutants.survives(None, ["test_due.py::test_10"], tmp_path)
+    assert not mutants.survives(None, ["test_due.py::test_nothing"], tmp_path)
 
 
 def test_the_rooms_own_tests_come_first_and_the_quickest(module: Path) -> None:
