@@ -190,15 +190,15 @@ class Snapshot:
 
     def numbers(self, part: Part, first: int | None = None, end: int | None = None) -> list[int]:
         """The row groups with current rows that may hold a moment from ``first`` up to, not
-        including, ``end`` (ns)."""
+        including, ``end`` (ns): where a row has none, nothing is known of the others'."""
         live = len(part.header.row_groups) if self.inside_base else part.live_groups
         if first is None and end is None:
             return list(range(live))
         return [
             number
             for number, (_, low, high) in enumerate(part.header.row_groups[:live])
-            if low is not None and high is not None
-            and (first is None or high >= first) and (end is None or low < end)
+            if low is None or high is None
+            or ((first is None or high >= first) and (end is None or low < end))
         ]  # fmt: skip
 
     def group(self, reader: PartReader, number: int) -> Group:

@@ -441,6 +441,22 @@ class TestSnapshot:
         assert (none.num_rows, none.schema.names) == (0, ["id"])
 
 
+def undated(*numbers: int) -> pa.Table:
+    table = new(*numbers)
+    place = table.schema.get_field_index("created_at")
+    field = table.schema.field(place)
+    return table.set_column(place, field, pa.nulls(len(numbers), field.type))
+
+
+def test_a_row_without_a_moment_hides_none_of_its_row_group(tmp_path: Path) -> None:
+    table = pa.concat_tables([new(1), undated(2), new(3, 4)])
+    part = opened(tmp_path, write(tmp_path, "part", [table]))
+    taken = take_snapshot(tmp_path, TRANSFERS, [part.file])
+    for first, end, found in ((1, None, [1, 3, 4]), (None, 4, [1, 3]), (4, 5, [4]), (1, 2, [1])):
+        bounds = [None if one is None else DAY_NS + one * 10**9 for one in (first, end)]
+        assert seconds(read_current(taken, first=bounds[0], end=bounds[1])) == found
+
+
 def test_the_row_groups_that_may_hold_a_moment(tmp_path: Path) -> None:
     part = opened(tmp_path, write(tmp_path, "part", [new(1, 3, 5, 7, 9)]))
     taken = take_snapshot(tmp_path, TRANSFERS, [part.file])
