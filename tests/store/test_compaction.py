@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from fundlab import Store
 from fundlab.base.errors import StoreDamaged, StoreError
 from fundlab.store import compaction, parts
+from fundlab.store.manifests import File, Manifest
 from fundlab.sync.run import SyncResult
 
 DAYS = 28
@@ -167,6 +169,63 @@ def test_a_small_table_is_merged_early_and_a_large_one_not_too_often(
         most = max(most, len(there))
     assert most <= files
     assert total / days <= rewritten
+
+
+@pytest.mark.parametrize(
+    ("sizes", "replaced", "more"),
+    [
+        ([0, 0, 0], 4_999, 5_000),  # 15,000 for any table
+        ([1, 1, 29_998], 4_999, 5_000),
+        ([40_000, 1, 1], 10_000, 10_001),  # half of 40,002 rows
+        ([59_000, 500, 502], 19_999, 20_000),  # six files, from 60,000 rows
+        ([240_005, 0, 0], 19_999, 20_000),
+        ([240_008, 0, 0], 20_000, 20_001),  # an eighth
+    ],
+)
+def test_merging_pays_from_just_as_many_rows_on(sizes: list[int], replaced: int, more: int) -> None:
+    """Two later files are worth 10,000 rows, each row replaced one; what the first replaced is as
+    it was."""
+    for count, pays in ((replaced, False), (more, True)):
+        first, second, third = sizes
+        files = [Sized(first, 50_000), Sized(second, count), Sized(third)]
+        assert compaction.pays(SimpleNamespace(files=files)) is pays  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "age_s", "base_age_s", "removed"),
+    [
+        ("part-00000002-0123456789abcdef.parquet", 3_600, 3_600, True),
+        ("part-00000002-0123456789abcdef.parquet", 3_599, 3_600, False),
+        ("part-00000002-0123456789abcdef.parquet", 3_600, 3_599, False),
+        ("part-00000003-0123456789abcdef.parquet", 3_600, 3_600, True),
+        ("part-00000004-0123456789abcdef.parquet", 9_999, 9_999, False),
+        (".part-00000003-0123456789abcdef.parquet.tmp", 0, 0, True),
+        ("base-00000003-0123456789abcdef.parquet", 9_999, 9_999, False),
+        ("notes.parquet", 9_999, 9_999, False),
+    ],
+)
+def test_what_was_merged_goes_an_hour_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    name: str, age_s: int, base_age_s: int, removed: bool,
+) -> None:  # fmt: skip
+    """The base is of the third publication, the newest."""
+    base = "base-00000003-0123456789abcdef.parquet"
+    monkeypatch.setattr(compaction, "time", SimpleNamespace(time=lambda: 1_000_000.0))
+    folder = tmp_path / "transfers"
+    folder.mkdir()
+    for path, age in ((folder / name, age_s), (folder / base, base_age_s)):
+        path.touch()
+        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    newest = Manifest(3, files={"transfers": (File(base, 0, ""),)})
+    compaction.remove_superseded(folder, newest)
+    assert (folder / name).exists() is not removed
+    assert (folder / base).exists()
+    if name != base:
+        (folder / name).touch()
+        os.utime(folder / name, (0, 0))
+        (folder / base).unlink()
+        compaction.remove_superseded(folder, newest)
+        assert (folder / name).exists()  # a repair may want it
 
 
 class TestWhereMergingFails:

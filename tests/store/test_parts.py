@@ -18,7 +18,7 @@ import pytest
 from fake_service import transfer
 
 from fundlab.base.errors import StoreChanged, StoreDamaged, StoreError
-from fundlab.store import disk, parts, snapshot
+from fundlab.store import compaction, disk, parts, snapshot
 from fundlab.store.manifests import File
 from fundlab.store.parts import Header, Part, PartReader, Publication, read_footer
 from fundlab.store.snapshot import (
@@ -508,6 +508,42 @@ def test_nothing_replaces_a_row_that_a_base_has_as_replaced(tmp_path: Path) -> N
         else:
             with pytest.raises(StoreDamaged, match=problem):
                 read_current(taken)
+
+
+@pytest.mark.parametrize("group_rows", [1, 2, 3, 100])
+def test_parts_become_a_base_in_the_order_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_rows: int
+) -> None:
+    """What is current, then what was replaced; rows without a moment last of those."""
+    second = rows(3, 5, 13, _part=[1, None, None], _row=[0, None, None])
+    third = rows(2, 3, 9, 10, _part=[None, 2, 1, None], _row=[None, 1, 3, None])
+    drafts = [
+        write(tmp_path, "part", [rows(3, 4, 8, 9, 12, **ALL_NEW)]),
+        write(tmp_path, "part", [undated(1), second], seq=2),
+        write(tmp_path, "part", [third], seq=4),
+    ]
+    monkeypatch.setattr(parts, "ROW_GROUP_ROWS", group_rows)
+    files = [draft.file for draft in drafts]
+    draft = compaction.merge_files(tmp_path, take_snapshot(tmp_path, TRANSFERS, files))
+    assert draft is not None
+    found = pq.read_table(draft.hidden)
+    lives = found.select(["_from", "_to"]).to_pydict()
+    ids = [int(name[2:]) for name in found.column("id").to_pylist()]
+    assert [*zip(ids, lives["_from"], lives["_to"], strict=True)] == [
+        (2, 4, None), (3, 4, None), (4, 1, None), (5, 2, None), (8, 1, None), (9, 4, None),
+        (10, 4, None), (12, 1, None), (13, 2, None), (1, 2, None), (3, 1, 2), (9, 1, 4), (3, 2, 4),
+    ]  # fmt: skip
+    assert (draft.rows, draft.path.name[:14]) == (13, "base-00000004-")
+    disk.publish(draft.hidden, draft.path)
+    base = opened(tmp_path, draft)
+    assert base.starts[base.live_groups] == 10
+    assert [entry.seq for entry in base.header.publications] == [1, 2, 4]
+    again = take_snapshot(tmp_path, TRANSFERS, [draft.file])
+    assert compaction.merge_files(tmp_path, again) is None
+    assert compaction.merge_files(tmp_path, take_snapshot(tmp_path, TRANSFERS, [])) is None
+    alone = compaction.merge_files(tmp_path, take_snapshot(tmp_path, TRANSFERS, files[:1]))
+    assert alone is not None
+    assert alone.rows == 5
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import deltalake
+import deltalake.exceptions
 import duckdb
 import fsspec
 import pandas as pd
@@ -26,9 +27,13 @@ from fake_service import FakeService, transfer
 import fundlab as fl
 from fundlab import Store
 from fundlab.base.errors import InvalidRequest, StoreError
-from fundlab.store import compaction
-from fundlab.store.parts import Part, PartReader
-from fundlab.tables import TABLES
+from fundlab.store import compaction, publishing
+from fundlab.store.changes import all_new
+from fundlab.store.parts import Header, Part, PartReader, Publication, write_part
+from fundlab.store.remote import locate
+from fundlab.store.snapshot import Snapshot, take_snapshot
+from fundlab.tables import TABLES, decode_page
+from fundlab.tables.schema import SCHEMA_VERSION
 
 D = Decimal
 TOTALS = ["99999999999.123456789012345678", "0.000000000000000001", "12345678901.1", "7"]
@@ -279,6 +284,121 @@ def test_not_into_the_store(store: Store, where: str, format: Any) -> None:
         store.publish(store.path / where, format)
 
 
+@pytest.mark.parametrize(
+    ("store", "place", "within"),
+    [
+        ("/a/store", "/a/store", True),
+        ("/a/store", "/a/store/b/c", True),
+        ("/a/store", "/a/b/../store/b", True),
+        ("/a/store", "/a/store2", False),
+        ("/a/store", "/a", False),
+        ("memory://a/store", "memory://a/store", True),
+        ("memory://a/store", "memory://a/store/b", True),
+        ("memory://a/store", "memory://a/store2", False),
+        ("memory://a/store", "/a/store/b", False),
+        ("/a/store", "memory://a/store/b", False),
+    ],
+)
+def test_what_is_within_the_store(
+    monkeypatch: pytest.MonkeyPatch, store: str, place: str, within: bool
+) -> None:
+    checked: list[Path] = []
+    monkeypatch.setattr(publishing.disk, "check_replaceable", checked.append)
+    if within:
+        with pytest.raises(InvalidRequest, match="is within the store: give another one"):
+            publishing.published_tables(locate(store), place, "parquet")
+    else:
+        folders = publishing.published_tables(locate(store), place, "parquet")
+        assert [str(folder) for folder in folders.values()] == [
+            f"{place}/{name}" for name in TABLES
+        ]
+        assert len(checked) == (len(TABLES) if place.startswith("/") else 0)
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_rows_without_a_moment_are_a_month_of_their_own(tmp_path: Path, format: str) -> None:
+    publish = {"parquet": publishing.publish_parquet, "delta": publishing.publish_delta}[format]
+    march, april = (transfer(n, created_at=f"2026-0{n}-30T00:00:00Z") for n in (3, 4))
+    undated = [transfer(n, created_at="0001-01-01T00:00:00Z") for n in (1, 2)]
+    known: list[Any] = [march]
+    for added, written, kept in (
+        (april, ("2026-03", "2026-04"), 0),
+        (undated[0], ("unknown",), 2),
+        (transfer(5, created_at="2026-04-01T00:00:00Z"), ("2026-04",), 2),
+        (undated[1], ("unknown",), 2),
+        (undated[1], (), 3),
+    ):
+        known.append(added)
+        body = json.dumps({"items": [*{one["id"]: one for one in known}.values()]}).encode()
+        snapshot = a_part(tmp_path / "store", decode_page("transfers", body).rows)
+        done = publish(snapshot, tmp_path / "open")
+        assert (done.written, done.kept, done.removed) == (written, kept, ())
+        assert (done.bytes > 0) is bool(written)
+        assert done.path == str(tmp_path / "open")
+        files = [str(path) for path in (tmp_path / "open").rglob("*.parquet")]
+        if format == "delta":
+            files = deltalake.DeltaTable(tmp_path / "open").file_uris()
+            changed = {f"month={month}" for month in written}
+            new = {file for file in files if Path(file).parent.name in changed}
+            assert done.bytes == sum(Path(file).stat().st_size for file in new)
+        found = [id_ for file in files for id_ in pq.ParquetFile(file).read()["id"].to_pylist()]
+        assert sorted(found) == sorted({one["id"] for one in known})
+
+
+def a_part(folder: Path, rows: pa.Table) -> Snapshot:
+    header = Header("transfers", SCHEMA_VERSION, {}, (Publication(1, 7),))
+    table = TABLES["transfers"]
+    draft = write_part(folder / "transfers", "part", table, header, all_new(table, rows))
+    publishing.disk.publish(draft.hidden, draft.path)
+    return take_snapshot(folder / "transfers", table, [draft.file])
+
+
+def test_no_engine_finds_the_least_amount_in_the_log(store: Store, tmp_path: Path) -> None:
+    """There it would be a double; of other columns it is there, and months are passed over."""
+    store.publish(tmp_path / "open", "delta")
+    adds = pa.table(
+        deltalake.DeltaTable(tmp_path / "open" / "transfers").get_add_actions(flatten=True)
+    )
+    for add in adds.to_pylist():
+        assert add["min.created_at"]
+        assert add["max.id"]
+        assert {
+            add.get(f"{end}.{name}") for end in ("min", "max") for name in ("total", "fee")
+        } == {None}
+
+
+def test_what_only_tidies_a_delta_table_changes_no_month(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.publish(tmp_path / "open", "delta")
+    table = deltalake.DeltaTable(tmp_path / "open" / "transfers")
+    table.optimize.compact()
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert store.publish(tmp_path / "open", "delta")["transfers"].written == ()
+
+    def fails(*given: Any, **options: Any) -> None:
+        raise deltalake.exceptions.DeltaError("no space")
+
+    monkeypatch.setattr(deltalake, "write_deltalake", fails)
+    changed = FakeService([transfer(9)])
+    store.sync(changed, tables=["transfers"], full=True)  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match=r"transfers: Delta cannot be written: no space"):
+        store.publish(tmp_path / "open", "delta")
+
+
+def test_a_file_that_is_none_of_ours_is_replaced(store: Store, tmp_path: Path) -> None:
+    store.publish(tmp_path / "open")
+    folder = tmp_path / "open" / "transfers"
+    (folder / "month=2026-01" / "rows.parquet").write_bytes(b"PAR1")
+    path = folder / "month=2026-02" / "rows.parquet"
+    pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
+    (folder / "month=2026-03").mkdir()
+    (folder / "month=2026-03" / "rows.parquet").touch()
+    done = store.publish(tmp_path / "open")["transfers"]
+    assert (done.written, done.kept, done.removed) == (("2026-01", "2026-02"), 1, ("2026-03",))
+    assert not (folder / "month=2026-03").exists()
+
+
 def test_what_cannot_be_is_refused_by_name(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,8 +407,13 @@ def test_what_cannot_be_is_refused_by_name(
     ):
         store.publish(tmp_path / "open", "iceberg")  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(InvalidRequest, match=r"install .*\[delta\]'"):
-        store.publish(tmp_path / "open", "delta")
+    for publish in (
+        lambda: store.publish(tmp_path / "open", "delta"),
+        lambda: publishing.published_tables(tmp_path / "store", tmp_path / "open", "delta"),
+    ):
+        with pytest.raises(InvalidRequest, match=r"install .*\[delta\]'"):
+            publish()
+    assert not (tmp_path / "open").exists()
 
 
 @pytest.fixture
