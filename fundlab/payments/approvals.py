@@ -319,7 +319,7 @@ def _checked(
         message = _message(request, said)
         again = canonical({"said": said, "signature": base64.b64encode(signature).decode()})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        again = b""
+        again = None
     if again != content:  # byte for byte: base64 may have other bits at its end
         raise _refused("it is not an approval as it was written")
     person = known.get(name.casefold())
