@@ -603,8 +603,8 @@ def create_journal(path: Path, service: Mapping[str, str]) -> None:
         ) from None
     finally:
         for left in (hidden, hidden.with_name(f"{hidden.name}-journal")):
-            with suppress(OSError):  # the error above says more
-                left.unlink(missing_ok=True)
+            with suppress(OSError):  # gone already, or the error above says more
+                left.unlink()
     if "instance" not in service:
         return
     for old in path.parent.glob("*.sqlite"):  # of sandboxes that are long gone
