@@ -422,8 +422,7 @@ class Search:
             for pool in near
             if pool
         ]
-        if len(pools) > 1:
-            pools.append([*dict.fromkeys(item for pool in pools for item in pool)])
+        pools.append([*dict.fromkeys(item for pool in pools for item in pool)])
         for pool in dict.fromkeys(
             tuple(sorted(pool, key=lambda item: place_of(item.number))) for pool in pools
         ):
@@ -517,7 +516,7 @@ class Search:
                 yield cluster
                 cluster = []
             cluster.append(item)
-            end = max(end, item.last) if len(cluster) > 1 else item.last
+            end = max(end, item.last)
         if cluster:
             yield cluster
 
@@ -534,8 +533,7 @@ class Search:
         possible = [edge for edge in dict.fromkeys(edges) if self.allowed(edge)]
         for component in components(possible):
             members = frozenset().union(*component)
-            unsure = how == "tolerance" and len(component) > 1
-            if unsure or any(number in self.held for number in members):
+            if how == "tolerance" and len(component) > 1:
                 self._ask(how, component)
                 continue
             if all(len(edge) == 2 for edge in component):

@@ -325,6 +325,12 @@ def transfer(id: str, amount: int, day: int = 0, **more: str) -> Paid:
             [transfer(n, a, name="acme") for n, a in zip("tuvw", (10, 20, 10, 20), strict=True)],
             {("counterparty_sum", "bctuvw")},
         ),
+        (
+            [entry("b", 30, 0, "globex")],
+            [transfer("t", 10), transfer("u", 20, name="acme"),
+             transfer("v", 99, 9, name="globex")],
+            set(),
+        ),
         # No part is too old, or goes the other way.
         (
             [entry("b", 30, 0, "acme")],
@@ -847,6 +853,10 @@ def test_a_sum_of_a_name_that_chance_could_have_made_is_listed() -> None:
             assert {*result.candidates["how"]} == {"counterparty_sum"}
             why = dict(zip(result.open["item_id"], result.open["why"], strict=True))
             assert {why[item] for item in "btu"} == {"a sum that chance makes, too"}
+    # Nor is one that settled one after the other of a day any better.
+    transfers = transfers[:-3] + [transfer(n, a) for n, a in (("t", 30), ("u", 70), ("v", 91))]
+    result = bank.match(paid(transfers), booked([*entries, entry("b", 100)]))
+    assert {*result.groups["how"]} == {"reference"}
 
 
 # ------------------------------------------------------------------ judged by who knows the truth
