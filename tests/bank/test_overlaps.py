@@ -8,11 +8,14 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from amounts import exactly
 
 from fundlab import bank
+from fundlab.bank.model import Entry, Page
+from fundlab.bank.overlaps import without_overlaps
 from fundlab.base.errors import StatementError
 from fundlab.sandbox.bank_files import CENT, WRITERS, Line, Statement
 
@@ -138,3 +141,128 @@ def test_a_batch_in_one_file_and_its_payments_in_another_count_once(tmp_path: Pa
         bank.read(one, many)
     for order in ((one, many), (many, one)):
         assert sum(bank.read(*order, strict=False).entries["amount"]) == D(32)
+
+
+# -------------------------------------------------------------------------- each rule by itself
+
+
+Row = tuple[int, int, str | None, int | None]  # day, amount, reference, balance after it
+
+
+def listed(
+    file: str, *rows: Row, format: str = "csv", days: tuple[int, int] | None = None,
+    opening: int | None = None, closing: int | None = None,
+) -> Page:  # fmt: skip
+    entries = [
+        Entry(date(2026, 1, on), D(much), bank_ref=ref, position=n,
+              balance=None if balance is None else D(balance))
+        for n, (on, much, ref, balance) in enumerate(rows, start=1)
+    ]  # fmt: skip
+    first, last = days or (rows[0][0], rows[-1][0])
+    return Page(
+        "statement", 1, "A", "USD", file=file, format=format, entries=entries,
+        opening_on=date(2026, 1, first), closing_on=date(2026, 1, last),
+        opening=None if opening is None else D(opening),
+        closing=None if closing is None else D(closing),
+    )  # fmt: skip
+
+
+REFS: list[Row] = [(2, 7, "R2", None), (3, 1, "R3", None)]
+OTHER_REFS: list[Row] = [(2, 7, "F2", None), (3, 1, "F3", None)]
+APART = {
+    "by reference": ([listed("f", (1, 5, "R1", None), (2, 7, "R2", None)), listed("g", *REFS)],
+                     [1, 5, 7], ""),
+    "by balance": ([listed("f", (1, 5, None, 5), (2, 7, None, 12)),
+                    listed("g", (2, 7, None, 12), (3, 1, None, 13))], [1, 5, 7], ""),
+    "by the balances at the ends": (
+        [listed("f", (2, 7, None, None), (3, 1, None, None), opening=5),
+         listed("g", (2, 7, None, None), (3, 1, None, None), closing=13)], [1, 7], ""),
+    "of other references": ([listed("f", (2, 7, "R9", None)), listed("g", *REFS)], [1, 7, 7], ""),
+    "of other balances": ([listed("f", (2, 7, None, 99)), listed("g", (2, 7, None, 12))],
+                          [7, 7], ""),
+    "of another day": ([listed("f", (1, 7, "R2", None)), listed("g", *REFS)], [1, 7, 7], ""),
+    "of another amount": ([listed("f", (2, 8, "R2", None)), listed("g", *REFS)], [1, 7, 8], ""),
+    "twice in one file": ([listed("f", (2, 7, "R2", None), (2, 7, "R2", None)),
+                           listed("g", (4, 1, None, None))], [1, 7, 7], ""),
+    "a reference without a figure": (
+        [listed("f", (2, 7, "NONREF", None)), listed("g", (2, 7, "NONREF", None))],
+        [7], "1 of its entries have the day and amount"),
+    "two formats, within both": (
+        [listed("f", *REFS, days=(1, 4)), listed("g", *OTHER_REFS, days=(1, 4), format="ofx")],
+        [1, 7], ""),
+    "on the last day of one": (
+        [listed("f", *REFS, days=(1, 4)), listed("g", *OTHER_REFS, days=(1, 3), format="ofx")],
+        [1, 7], "1 of its entries have the day and amount"),
+    "on the first day of one": (
+        [listed("f", *REFS, days=(2, 4)), listed("g", *OTHER_REFS, days=(1, 4), format="ofx")],
+        [1, 7], "1 of its entries have the day and amount"),
+    "on the last day, between the same balances": (
+        [listed("f", *REFS, days=(1, 4), opening=5),
+         listed("g", *OTHER_REFS, days=(1, 3), format="ofx", closing=13)],
+        [1, 7], ""),
+    "beside another one of the day": (
+        [listed("f", (2, 7, "R2", None), (2, 3, "R3", None), days=(1, 4)),
+         listed("g", (2, 7, "F2", None), days=(1, 4), format="ofx")],
+        [3, 7], "1 of its entries have the day and amount"),
+    "other entries between the same balances": (
+        [listed("f", (2, 30, None, None), opening=5),
+         listed("g", (2, 10, "F1", None), (2, 20, "F2", None), opening=5, format="ofx")],
+        [10, 20], "1 of its entries are of days with the same balances, but other entries"),
+    "nothing, within the days of another and at its balance": (
+        [listed("f", (1, 5, None, 5), (2, 7, None, 12), (3, 1, None, 13)),
+         listed("g", days=(2, 2), closing=12)], [1, 5, 7], ""),
+    "nothing, and the same days": (
+        [listed("f", (1, 5, None, 5), (3, 1, None, 6)), listed("g", days=(3, 3), closing=6)],
+        [1, 5], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_two_files_have_of_a_day_is_the_same_or_not(name: str) -> None:
+    pages, amounts, said = APART[name]
+    for order in (pages, pages[::-1]):
+        kept, findings = without_overlaps(order)
+        assert sorted(entry.amount for page in kept for entry in page.entries) == amounts
+        assert len(findings) == bool(said)
+        assert all(said in finding.detail for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("of_nothing", "count"),
+    [
+        ({"days": (2, 2), "closing": 12}, 1), ({"days": (2, 2), "closing": 13}, 2),
+        ({"days": (1, 1), "closing": 5}, 1), ({"days": (1, 1), "closing": 0}, 2),
+        ({"days": (3, 3), "closing": 12}, 1), ({"days": (4, 4), "closing": 12}, 2),
+    ],
+)  # fmt: skip
+def test_a_statement_of_nothing_stays_unless_another_file_covers_it(
+    of_nothing: dict[str, Any], count: int
+) -> None:
+    pages = [listed("f", (1, 5, None, 5), (2, 7, None, 12), days=(1, 3)), listed("g", **of_nothing)]
+    assert len(without_overlaps(pages)[0]) == count
+
+
+def test_files_that_share_nothing_stay_as_they_are() -> None:
+    for pages in ([listed("f", *REFS)], [listed("f", *REFS), listed("g", (5, 1, None, None))]):
+        kept, findings = without_overlaps(pages)
+        assert kept is pages
+        assert findings == []
+
+
+def test_what_is_left_of_a_file_stands_around_what_another_has() -> None:
+    lines = [(1, 5, None, 5), (2, 7, None, 12), (3, 1, None, 13), (4, 2, None, 15)]
+    whole, part = listed("g", *lines, days=(1, 9)), listed("f", (2, 7, "R2", 12))
+    whole.first, whole.last = False, False
+    for order in ([whole, part], [part, whole]):
+        kept, findings = without_overlaps(order)
+        assert findings == []
+        assert [
+            (page.file, page.opening, page.closing, page.opening_on, page.closing_on,
+             [entry.amount for entry in page.entries])
+            for page in kept
+        ] == [
+            ("g", 0, 5, date(2026, 1, 1), date(2026, 1, 1), [5]),
+            ("f", None, None, date(2026, 1, 2), date(2026, 1, 2), [7]),
+            ("g", 12, 15, date(2026, 1, 3), date(2026, 1, 9), [1, 2]),
+        ]  # fmt: skip
+        assert all(page.first and page.last for page in kept)
