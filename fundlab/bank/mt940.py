@@ -123,7 +123,7 @@ def _take_field(page: Page, number: int, tag: str, value: str) -> None:
         page.asset = page.asset or value[:3] or None
     elif tag == "61":
         page.entries.append(_entry(page, number, value))
-    elif tag == "86" and page.entries and page.closing is None and "90D" not in page.declared:
+    elif tag == "86" and page.entries and page.closing is None and not page.declared:
         last = page.entries[-1]
         said, party = _details(value)
         page.entries[-1] = replace(

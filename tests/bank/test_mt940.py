@@ -105,8 +105,10 @@ def test_an_entry_has_what_its_line_says(
         ((f":86:166?20{'a' * 27}?21b",), f"X {'a' * 27}b", None),
         ((f":86:166?20{'a' * 26}?21b",), f"X {'a' * 26} b", None),
         ((":86:one", ":86:two /NAME/ACME/"), "X one two /NAME/ACME/", "ACME"),
-        # After the closing balance it is of the statement.
+        # After the closing balance or the totals it is of the statement.
         ((CLOSES, ":86:thanks"), "X", None),
+        ((":90D:0USD0,", ":86:thanks"), "X", None),
+        ((":90C:0USD0,", ":86:thanks"), "X", None),
     ],
 )  # fmt: skip
 def test_details_belong_to_the_entry_before_them(
