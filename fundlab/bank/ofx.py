@@ -144,7 +144,7 @@ def _amount(text: str, line: int) -> Decimal:
 
 def _day(text: str | None, line: int) -> date | None:
     """The day is that of the bank's own zone."""
-    if text is None:
+    if text is None or not text.strip("0"):
         return None
     match = re.match(r"(\d{4})(\d\d)(\d\d)(?=$|\d{2,6}|[.\[\s])", text)
     try:
@@ -152,6 +152,4 @@ def _day(text: str | None, line: int) -> date | None:
             return date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError as error:
         raise ValueError(f"line {line}: {text!r}: {error}") from error
-    if not text.strip("0"):
-        return None
     raise ValueError(f"line {line}: {text!r} is not a day such as 20261031")

@@ -47,7 +47,7 @@ def page_of(*lines: str, **more: Any) -> Page:
         ("<memo>lower &lt;case&gt;", {"memo": "lower <case>"}),
         ("<NAME></NAME><MEMO/>", {"counterparty": None, "memo": None}),
         ("<!-- <MEMO>no -->\n<MEMO>yes", {"memo": "yes"}),
-        ("<DTAVAIL>0", {"valued_on": None}),
+        ("<DTAVAIL>0", {"valued_on": None}), ("<DTAVAIL>00000000", {"valued_on": None}),
     ],
 )  # fmt: skip
 def test_a_line_has_what_its_elements_say(more: str, found: dict[str, Any]) -> None:
