@@ -165,17 +165,76 @@ def test_other_keys_of_a_profile(tmp_path: Path) -> None:
         ("says = '--'", "give says or type"), ("type = 'CRYPTO_DEPOSIT'", "is not one of WIRE"),
         ("says = 'x'\ndays = -1", "rules: days=-1: give"), ("says = 1", "says must be a text"),
         ("says = 'x'\namount = 0.5", "amount=0.5 is not an amount"),
-        ("says = 'x'\namount = '-1'", "is negative"),
+        ("says = 'x'\namount = '-1'", "is negative"), ("type = 1", "type must be a text"),
+        ("saus = 'x'", r"unknown saus \(did you mean says\?\)"),
     ):  # fmt: skip
         profile.write_text(f"[[rules]]\n{text}\n")
         with pytest.raises(AnalysisError, match=told):
             bank.read(file, profile=profile)
-    for text in ("skip = -1", "reference = '('", "partial = 1", "rules = ['x']"):
+    for text in ("skip = -1", "skip = true", "reference = '('", "reference = '(a)(b)'",
+                 "partial = 1", "rules = ['x']", "columns = {memo = 1}", "words = {in = 'x'}",
+                 "words = {in = [1]}", "words = {bogus = ['x']}"):  # fmt: skip
         profile.write_text(text)
         with pytest.raises(AnalysisError, match=f"{text.partition(' ')[0]} must be"):
             bank.read(file, profile=profile)
     with pytest.raises(AnalysisError, match="give a file, or one of bank-of-america, chase"):
         bank.read(file, profile="chaise")
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        # What the look says is given, what it leaves open is a guess or a comment.
+        ("Date,Amount\n2026-10-01,-5.00\n",
+         ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Date"',
+          'amount = "Amount"']),
+        ("Date;Amount (EUR)\n31.10.2026;-5,00\n",
+         ['dates = "%d.%m.%Y"', 'decimal = ","', 'asset = "EUR"', "[columns]",
+          'booked_on = "Date"', 'amount = "Amount (EUR)"']),
+        ("Date,Amount,Currency\n03/04/2026,(5.00),USD\n",
+         ['dates = "%d/%m/%Y"   # a guess: \'03/04/2026\' may begin with the day or the month, and '
+          "no other line says which", 'decimal = "."', "[columns]", 'booked_on = "Date"',
+          'amount = "Amount"', 'asset = "Currency"']),
+        ("Date;Amount\n03-04-26;-1.234\n",
+         ['dates = "%d-%m-%y"   # a guess: \'03-04-26\' may begin with the day or the month, and '
+          "no other line says which", "decimal = \".\"   # a guess: '-1.234' may have decimals or "
+          'thousands', '# asset = "USD"', "[columns]", 'booked_on = "Date"', 'amount = "Amount"']),
+        ("Date,Amount\n2026-10-01,5.00\n",
+         ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Date"',
+          'amount = "Amount"',
+          "# no amount has a sign: give the column that says in or out (direction)"]),
+        ("Date,Amount,Type\n2026-10-01,5.00,in\n2026-10-02,5.00,Rein\n",
+         ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Date"',
+          'amount = "Amount"', 'direction = "Type"', '[words]   # sort these: "Rein"', "in = []",
+          "out = []"]),
+        ("Date,Credit,Debit\n2026-10-01,5.00,\n",
+         ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Date"',
+          'credit = "Credit"', 'debit = "Debit"']),
+        # Columns of no known name by what they hold: days, money with cents, few words, most text.
+        ("Wann,Wert,Nr,Wie,Kurz,Lang\n2026-10-01,2026-10-02,100,5.00,ja,a long text\n"
+         "2026-10-02,2026-10-03,101,7.00,nein,another one\n"
+         "2026-10-03,2026-10-04,102,7.50,nein,and more\n",
+         ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Wann"',
+          'valued_on = "Wert"', 'amount = "Wie"', 'direction = "Kurz"', 'memo = "Lang"',
+          '[words]   # sort these: "ja", "nein"', "in = []", "out = []"]),
+        # Two lines are too few to call a column of two words the direction; a sign says it.
+        ("Wann,Wie,Kurz\n2026-10-01,5.00,ja\n2026-10-02,7.00,nein\n",
+         ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Wann"', 'amount = "Wie"',
+          'memo = "Kurz"',
+          "# no amount has a sign: give the column that says in or out (direction)"]),
+        ("Wann,Wie,Kurz\n2026-10-01,-5.00,ja\n2026-10-02,7.00,nein\n2026-10-02,7.00,nein\n",
+         ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Wann"', 'amount = "Wie"',
+          'memo = "Kurz"']),
+        # Without a header columns have numbers; what stands above is not of the table.
+        ("junk\n2026-10-01,-5.00,x\n", ['decimal = "."', '# asset = "USD"', "[columns]",
+                                         'booked_on = "1"', 'amount = "2"', 'memo = "3"']),
+        ("2026-10-01,-5,x\n2026-10-02,7,y\n", ['decimal = "."', '# asset = "USD"', "[columns]",
+                                              'booked_on = "1"', 'amount = "2"', 'memo = "3"']),
+    ],
+)  # fmt: skip
+def test_a_proposal_says_what_the_look_says(text: str, lines: list[str], tmp_path: Path) -> None:
+    (tmp_path / "bank.csv").write_text(text)
+    assert proposed(tmp_path / "bank.csv").splitlines() == ['format = "csv"', *lines]
 
 
 def test_a_balance_on_a_line_of_its_own_must_agree(tmp_path: Path) -> None:
