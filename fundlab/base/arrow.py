@@ -1,9 +1,10 @@
 """What every room shares of Arrow: the type of amounts, and columns as NumPy's arrays.
 
 Arrow imports pandas where it is given a value of Python's without a type, groups a table, or makes
-a column an array of NumPy's: half a second and 60 MB of which a sync has no use. So what a sync
-does names the type of each value (``pa.scalar(0, pa.int64())``) and takes :func:`numbers` and
-:func:`groups`. See `fundlab.base.pandas_hook` for Arrow's other question about pandas.
+a column an array of NumPy's: half a second and 60 MB of which a sync has no use; and NumPy's masked
+arrays, where it is given any array of NumPy's. So what a sync does names the type of each value
+(``pa.scalar(0, pa.int64())``) and takes :func:`numbers`, :func:`of_numbers` and :func:`groups`.
+See `fundlab.base.pandas_hook` for Arrow's other question about pandas.
 """
 
 from __future__ import annotations
@@ -58,6 +59,14 @@ def numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
     return np.from_dlpack(column.view(pa.int64()) if pa.types.is_temporal(column.type) else column)
 
 
+def of_numbers(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None = None) -> pa.Array:
+    """An array of NumPy's as one of Arrow's, null where it is not ``valid``. It is not copied."""
+    data = np.packbits(values, bitorder="little") if values.dtype == bool else values
+    known = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [known, pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), buffers)
+
+
 def groups(rows: pa.Table, by: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
     """Each combination of values in the columns ``by`` that occurs, and its rows in their order."""
     codes, values = np.zeros(rows.num_rows, np.int64), []
@@ -66,7 +75,7 @@ def groups(rows: pa.Table, by: Sequence[str]) -> Iterator[tuple[tuple[Any, ...],
         values.append(column.dictionary)
         codes = codes * len(column.dictionary) + numbers(column.indices)
     order = np.argsort(codes, kind="stable")
-    codes, rows = codes[order], rows.take(pa.array(order))
+    codes, rows = codes[order], rows.take(of_numbers(order))
     begins = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
     places = np.unravel_index(codes[begins], [max(1, len(found)) for found in values])
     for number, (start, end) in enumerate(pairwise([*begins, rows.num_rows])):

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import exact_table, groups
+from fundlab.base.arrow import exact_table, groups, of_numbers
 from fundlab.base.errors import StoreDamaged, listed, number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import Instant, plain_text
@@ -192,7 +192,7 @@ def unlisted(snapshot: Snapshot, stage: Stage, since: int | None) -> pa.Table:
         if not len(listed):
             return rows
         there = listed[np.minimum(np.searchsorted(listed, looked), len(listed) - 1)] == looked
-        return rows.filter(pa.array(~there))
+        return rows.filter(of_numbers(~there))
 
     return pa.concat_tables([schema.empty_table(), *snapshot.in_each_group(missing, since)])
 

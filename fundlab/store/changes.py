@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import numbers
+from fundlab.base.arrow import numbers, of_numbers
 from fundlab.base.errors import StoreError
 from fundlab.store import parts
 from fundlab.store.parts import BOOKKEEPING, PartReader, each_row_group
@@ -67,7 +67,7 @@ class Changes:
             if count >= _AT_ONCE or number == len(pieces):
                 wanted = pa.concat_tables(waiting).column("id")
                 mine = np.flatnonzero(keep[start : start + count])
-                found = find_places(self.snapshot, wanted.take(pa.array(mine)))
+                found = find_places(self.snapshot, wanted.take(of_numbers(mine)))
                 places.part[start + mine], places.row[start + mine] = found.part, found.row
                 waiting, start, count = [], start + count, 0
         count, starts = 0, np.cumsum([0, *(piece.rows for piece in pieces)])
@@ -77,8 +77,8 @@ class Changes:
             chosen = np.flatnonzero(keep[starts[number] : starts[number + 1]])
             rows = pieces[number].read()
             if len(chosen) < rows.num_rows:
-                rows = rows.take(pa.array(chosen))
-            waiting.append(rows.append_column(_POSITION, pa.array(chosen + starts[number])))
+                rows = rows.take(of_numbers(chosen))
+            waiting.append(rows.append_column(_POSITION, of_numbers(chosen + starts[number])))
             count += len(chosen)
             if count >= parts.ROW_GROUP_ROWS + FILE_ROWS:
                 rows = table.in_order(pa.concat_tables(waiting))
@@ -107,8 +107,8 @@ class Changes:
                 left = mine[same[mine]]
                 if not len(left):
                     return
-                given = rows.select(names).take(pa.array(left))
-                stored = reader.read(number, given.schema).take(pa.array(at[left] - start))
+                given = rows.select(names).take(of_numbers(left))
+                stored = reader.read(number, given.schema).take(of_numbers(at[left] - start))
                 if names is first:
                     later = pc.greater(stored.column(first[0]), given.column(first[0]))
                     older[left] = numbers(pc.fill_null(later, False))
@@ -124,9 +124,9 @@ class Changes:
         self.changed += int(replaced.sum())
         self.new += int((~replaced).sum())
         if not changed.all():
-            rows = rows.filter(pa.array(changed))
+            rows = rows.filter(of_numbers(changed))
         for field, values in zip(BOOKKEEPING["part"], (seqs, at), strict=True):
-            column = pa.array(values[changed], field.type, mask=~replaced)
+            column = of_numbers(values[changed], replaced).cast(field.type)
             rows = rows.append_column(field, column)
         return rows
 
@@ -146,9 +146,9 @@ def differing(rows: pa.Table, others: pa.Table) -> pa.Table:
     where = np.flatnonzero(same)
     theirs = others.take(position.drop_null())
     for name in rows.schema.names:
-        mine = rows.column(name).take(pa.array(where))
+        mine = rows.column(name).take(of_numbers(where))
         same[where] &= equal_or_null(mine, theirs.column(name))
-    return rows.filter(pa.array(~same))
+    return rows.filter(of_numbers(~same))
 
 
 def equal_or_null(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
@@ -175,11 +175,12 @@ def _newest_only(stage: Stage) -> Mask:
     for rows in stage.read([n for n in ("id", "updated_at") if n in stage.table.schema.names]):
         at = np.flatnonzero(np.isin(hash_texts(rows.column("id")), repeated))
         keep[start + at] = False
-        found.append(rows.take(pa.array(at)).append_column(_POSITION, pa.array(start + at)))
+        found.append(rows.take(of_numbers(at)).append_column(_POSITION, of_numbers(start + at)))
         start += rows.num_rows
     newest = stage.table.distinct(pa.concat_tables(found))
     keep[numbers(newest.column(_POSITION))] = True
-    if len(np.unique(hash_texts(newest.column("id")))) < newest.num_rows:
+    hashes = np.sort(hash_texts(newest.column("id")))
+    if np.any(hashes[1:] == hashes[:-1]):
         raise StoreError(f"{stage.table.name}: two ids look alike by chance; run the sync again")
     return keep
 
@@ -217,7 +218,7 @@ def find_places(snapshot: Snapshot, ids: pa.Array | pa.ChunkedArray) -> Places:
         spot = np.minimum(np.searchsorted(wanted, looked_at[rows]), len(wanted) - 1)
         hit = wanted[spot] == looked_at[rows]
         rows, which = rows[hit], order[spot[hit]]
-        same = numbers(pc.equal(there.take(pa.array(rows)), ids.take(pa.array(which))))
+        same = numbers(pc.equal(there.take(of_numbers(rows)), ids.take(of_numbers(which))))
         return group.part.seq, which[same], rows[same] + group.start
 
     for seq, which, rows in snapshot.in_each_group(found):
@@ -235,7 +236,7 @@ def find_rows(snapshot: Snapshot, ids: pa.Array) -> pa.Table:
     def chosen(reader: PartReader, number: int) -> pa.Table:
         rows, starts = wanted[reader.part.seq], reader.part.starts
         low, high = np.searchsorted(rows, starts[number : number + 2])
-        within = pa.array(rows[low:high] - starts[number])
+        within = of_numbers(rows[low:high] - starts[number])
         return reader.read(number, table.schema).take(within)
 
     groups = [(part, part.groups_of(wanted[part.seq])) for part in snapshot.files]

@@ -20,8 +20,7 @@ from fundlab.store.parts import FROM, TO, check_data, check_files
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.store.settlement_times import ADDED, PLACE, SETTLED, settled_rows, with_settlement
 from fundlab.store.snapshot import Snapshot, read_current, steadily
-from fundlab.tables.schema import TABLES
-from fundlab.tables.transfers import SETTLED_AT
+from fundlab.tables.schema import SETTLED_AT, TABLES
 
 if TYPE_CHECKING:
     import duckdb

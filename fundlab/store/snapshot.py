@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import numbers
+from fundlab.base.arrow import numbers, of_numbers
 from fundlab.base.errors import StoreDamaged
 from fundlab.store.manifests import File
 from fundlab.store.parts import (
@@ -122,7 +122,7 @@ class Snapshot:
         found: list[Pointer] = []
         for part in self.files:
             for rows, targets, replaced in part.pointers:
-                for seq in np.unique(targets).tolist():
+                for seq in sorted(pc.unique(of_numbers(targets)).to_pylist()):
                     mine = targets == seq
                     target = before.get(seq)
                     end = 0 if target is None else target.starts[target.live_groups]
@@ -323,7 +323,7 @@ def read_current(
 
 
 def keep(rows: pa.Table, mask: Mask | None) -> pa.Table:
-    return rows if mask is None else rows.filter(pa.array(mask))
+    return rows if mask is None else rows.filter(of_numbers(mask))
 
 
 # ------------------------------------------------------------------------------- every version
@@ -355,8 +355,8 @@ def with_life(
         gone, until = ends[part.seq], np.zeros(end - start, np.int32)
         low, high = np.searchsorted(gone.rows, [start, end])
         until[gone.rows[low:high] - start] = gone.by[low:high]
-        replaced = pa.array(until, mask=until == 0)
-    since: pa.Array | pa.ChunkedArray = pa.array(np.full(end - start, part.seq, np.int32))
+        replaced = of_numbers(until, until != 0)
+    since: pa.Array | pa.ChunkedArray = of_numbers(np.full(end - start, part.seq, np.int32))
     if part.kind == "base":
         life = reader.read(number, _LIFE)
         since = life.column(FROM)

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import numbers
+from fundlab.base.arrow import numbers, of_numbers
 from fundlab.base.errors import InvalidRequest, ValidationFailed
 from fundlab.base.threads import gathered, produced
 from fundlab.base.values import Instant
@@ -216,7 +216,7 @@ class TableWalk(Walk):
             column = rows.column(check.member).combine_chunks()
             if column.type == INSTANT_TYPE:
                 met = check.compare(numbers(column.cast(pa.int64()).fill_null(0)), check.wanted)
-                found = pa.array(met, mask=numbers(column.is_null()))
+                found = of_numbers(met, numbers(column.is_valid()))
             else:
                 coded = column.dictionary_encode()
                 values = coded.dictionary.to_pylist()

@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import AMOUNT_TYPE, numbers
+from fundlab.base.arrow import AMOUNT_TYPE, numbers, of_numbers
 from fundlab.base.errors import InvalidRequest
 from fundlab.base.values import Amount, Instant
 from fundlab.models import (
@@ -154,7 +154,7 @@ class Table:
         first = int(
             moved[0]
         )  # most often few are not in order, the last: only what is taken is copied
-        late = rows.slice(first).take(pa.array(places[first:] - first))
+        late = rows.slice(first).take(of_numbers(places[first:] - first))
         return pa.concat_tables([rows.slice(0, first), late])
 
     def distinct(self, rows: pa.Table) -> pa.Table:
@@ -169,7 +169,7 @@ class Table:
         order = np.argsort(moments, kind="stable")
         newest = np.empty(len(ids.dictionary), np.int64)
         newest[numbers(ids.indices)[order]] = order  # where one id is given several times, the last
-        return rows.take(pa.array(np.sort(newest)))
+        return rows.take(of_numbers(np.sort(newest)))
 
 
 def _column(name: str, annotation: Any) -> Column:

@@ -27,7 +27,7 @@ def test_importing_the_package_does_not_import_pandas() -> None:
 
 
 @pytest.mark.thorough
-def test_a_sync_imports_neither_pandas_nor_duckdb(tmp_path: Path) -> None:
+def test_a_sync_imports_neither_pandas_nor_other_engines(tmp_path: Path) -> None:
     with sandbox.serve(seed=7, transfers=60) as service:
         found = run(
             "import sys, fundlab as fl",
@@ -40,7 +40,7 @@ def test_a_sync_imports_neither_pandas_nor_duckdb(tmp_path: Path) -> None:
             "import os; from fundlab.cli import run",
             "os.environ |= {f'FUNDLAB_{name.upper()}': told[name] for name in named}",
             f"run(['sync', '--quiet', '--store', {str(tmp_path / 'store')!r}])",
-            "print({'pandas', 'duckdb'} & set(sys.modules))",
+            "print({'pandas', 'duckdb', 'narwhals', 'numpy.ma'} & {*sys.modules})",
             "import pandas",
             "print(len(store.read('transfers')))",
         )
