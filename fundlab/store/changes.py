@@ -62,12 +62,12 @@ class Changes:
         waiting: list[pa.Table] = []
         start = count = 0
         for number, piece in enumerate(pieces if self.snapshot.files else (), 1):
-            waiting.append(piece.read(["id"]))
+            waiting.append(piece.read(["id", table.moment]))
             count += piece.rows
             if count >= _AT_ONCE or number == len(pieces):
-                wanted = pa.concat_tables(waiting).column("id")
                 mine = np.flatnonzero(keep[start : start + count])
-                found = find_places(self.snapshot, wanted.take(of_numbers(mine)))
+                wanted = pa.concat_tables(waiting).take(of_numbers(mine))
+                found = find_places(self.snapshot, wanted.column("id"), wanted.column(table.moment))
                 places.part[start + mine], places.row[start + mine] = found.part, found.row
                 waiting, start, count = [], start + count, 0
         count, starts = 0, np.cumsum([0, *(piece.rows for piece in pieces)])
@@ -196,11 +196,19 @@ class Places:
     row: Positions
 
 
-def find_places(snapshot: Snapshot, ids: pa.Array | pa.ChunkedArray) -> Places:
-    """Where the current rows with these ids are; no id is given twice."""
+def find_places(
+    snapshot: Snapshot, ids: pa.Array | pa.ChunkedArray, moments: pa.ChunkedArray | None = None
+) -> Places:
+    """Where the current rows with these ids are; no id is given twice.
+
+    With their ``moments`` they are looked for in the row groups of that time, and in all others
+    only where one is not there: it is new, or its moment was another one.
+    """
     places = Places(np.zeros(len(ids), np.int32), np.zeros(len(ids), np.int64))
-    if not len(ids):
-        return places
+    span: tuple[int | None, int | None] = (None, None)
+    if moments is not None and moments.null_count < len(moments):
+        known = numbers(moments.drop_null())
+        span = int(known.min()), int(known.max()) + 1
     hashes = hash_texts(ids)
     order = np.argsort(hashes)
     wanted = hashes[order]
@@ -221,9 +229,13 @@ def find_places(snapshot: Snapshot, ids: pa.Array | pa.ChunkedArray) -> Places:
         same = numbers(pc.equal(there.take(of_numbers(rows)), ids.take(of_numbers(which))))
         return group.part.seq, which[same], rows[same] + group.start
 
-    for seq, which, rows in snapshot.in_each_group(found):
-        places.part[which] = seq
-        places.row[which] = rows
+    near = [(part, snapshot.numbers(part, *span)) for part in snapshot.files]
+    rest = [(part, sorted({*snapshot.numbers(part)}.difference(mine))) for part, mine in near]
+    for groups in (near, rest):
+        if not places.part.all():
+            for seq, which, rows in snapshot.in_groups(found, groups):
+                places.part[which] = seq
+                places.row[which] = rows
     return places
 
 

@@ -174,7 +174,12 @@ class Snapshot:
     ) -> Iterator[T]:
         """What ``work`` makes of each group of ``numbers``, of all files in order; several at
         once."""
-        wanted = [(part, self.numbers(part, first, end)) for part in self.files]
+        return self.in_groups(work, [(p, self.numbers(p, first, end)) for p in self.files])
+
+    def in_groups(
+        self, work: Callable[[PartReader, Group], T], wanted: Sequence[tuple[Part, Sequence[int]]]
+    ) -> Iterator[T]:
+        """The same of the row groups with these numbers."""
         self.replaced  # noqa: B018 - once, before several threads ask for it
         return each_row_group(
             wanted, lambda reader, number: work(reader, self.group(reader, number))

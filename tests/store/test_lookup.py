@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fundlab import Store
 from fundlab.base.errors import StoreError
 from fundlab.store import changes, parts
-from fundlab.store.changes import find_rows, hash_texts
+from fundlab.store.changes import find_places, find_rows, hash_texts
 from fundlab.store.staging import Stage
 from fundlab.tables import TABLES, decode_page
 
@@ -219,3 +219,49 @@ class TestWhatIsNew:
         monkeypatch.setattr(changes, "hash_texts", near)
         found = find_rows(store.snapshot("transfers"), pa.array(wanted))
         assert found.column("id").to_pylist() == wanted
+
+
+@pytest.fixture(scope="module")
+def in_small_groups(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """40 rows, four to a row group; some are replaced in a second file, some moved in time."""
+    found = Store(tmp_path_factory.mktemp("groups") / "store")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "ROW_GROUP_ROWS", 4)
+        found.sync(FakeService([transfer(n) for n in range(40)]), tables=["transfers"])  # type: ignore[arg-type]
+        later = [transfer(n, memo="new", updated_at=moment(90)) for n in (3, 4, 17, 38)]
+        moved = transfer(20, created_at=moment(80), updated_at=moment(91))
+        found.sync(FakeService([*later, moved]), tables=["transfers"], full=True)  # type: ignore[arg-type]
+    return found
+
+
+@given(st.lists(st.integers(0, 45), unique=True), st.lists(st.none() | st.integers(0, 90)))
+def test_the_moments_change_where_is_looked_first_and_not_what_is_found(
+    in_small_groups: Store, wanted: list[int], minutes: list[int | None]
+) -> None:
+    """Those of the rows, or any others."""
+    snapshot = in_small_groups.snapshot("transfers")
+    ids = pa.array([f"t-{n:06d}" for n in wanted], pa.string())
+    given = [*minutes, *wanted][: len(wanted)]
+    texts = [None if minute is None else moment(minute) for minute in given]
+    moments = pa.chunked_array([pa.array(texts, pa.string()).cast(pa.timestamp("ns", "UTC"))])
+    near, anywhere = find_places(snapshot, ids, moments), find_places(snapshot, ids)
+    assert (near.part == anywhere.part).all()
+    assert (near.row == anywhere.row).all()
+    assert [place > 0 for place in near.part] == [n < 40 for n in wanted]
+
+
+def test_rows_that_are_where_their_moment_says_cost_no_look_elsewhere(
+    in_small_groups: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(reader: parts.PartReader, group: int, schema: pa.Schema) -> pa.Table:
+        looked_at.append((reader.part.seq, group))
+        return original(reader, group, schema)
+
+    looked_at: list[tuple[int, int]] = []
+    original = parts.PartReader.read
+    monkeypatch.setattr(parts.PartReader, "read", read)
+    snapshot = in_small_groups.snapshot("transfers")
+    at = pa.array([moment(n) for n in (33, 34)]).cast(pa.timestamp("ns", "UTC"))
+    find_places(snapshot, pa.array(["t-000033", "t-000034"]), pa.chunked_array([at]))
+    assert {seq for seq, _ in looked_at} <= {1, 2}
+    assert [group for seq, group in looked_at if seq == 1] == [8]
