@@ -130,6 +130,12 @@ class Stage:
         for piece in self.pieces:
             yield piece.read(columns)
 
+    def holds(self, id_: str) -> bool:
+        """Whether a row with this id is among them: looked for among the last ones first."""
+        wanted = pa.scalar(id_, pa.string())
+        ids = (piece.read(["id"]).column("id") for piece in reversed(self.pieces))
+        return any(pc.any(pc.equal(column, wanted)).as_py() for column in ids)
+
     def versions(self, ids: pa.Array) -> pa.Table:
         """The rows with these ids, each in its newest version."""
         found = [self.table.schema.remove_metadata().empty_table()]

@@ -915,12 +915,12 @@ class _Fetch:
     def look_from_the_other_end(self, newest: str, keep: Keep) -> list[str]:
         """Where all rows were asked for, oldest first, and the ``newest`` one did not come, the
         list ended early: go back from its other end until rows come that came before."""
-        table, known = self.snapshot.table, {*self.unread.ids}
+        table, known = self.snapshot.table, self.unread.ids - self.left_out
+        if newest in known or (newest not in self.left_out and self.stage.holds(newest)):
+            return []
         for rows in self.stage.read(["id"]):
             known.update(rows.column("id").to_pylist())
         known -= self.left_out
-        if newest in known:
-            return []
         before = len(known)
         begin = {} if self.since is None else {"created_at_gte": Instant.from_ns(self.since)}
         for page in fetch(
