@@ -315,7 +315,7 @@ class Rows(Iterator[R], Generic[R]):
             rows: list[Any] = getattr(page, str(operation.items))
             ids: list[str] = [row.id for row in rows]
             verdicts = [
-                [check.verdict(getattr(row, check.member, None)) for row in rows]
+                (check, [check.verdict(getattr(row, check.member, None)) for row in rows])
                 for check in walk.checks
             ]
             judged = walk.judge(ids, verdicts)

@@ -33,6 +33,7 @@ MAX_EMPTY_PAGES: Final = 1000
 """In succession, each with a cursor: a service that filters late may send many."""
 MAX_REPEATED_PAGES: Final = 20
 """In succession, of rows that came before: a page may come twice, but not for ever."""
+LAST_PLACE: Final = (1 << 22) - 1
 MEMBERS: Final[Mapping[str, str]] = {
     "ids": "id",
     "ref_ids": "ref_id",
@@ -228,7 +229,7 @@ class Pages:
         # Ids that came before are known by their hash only, any number of them in 4 MiB, of which
         # the system gives what is used: a new one may be taken for one of them, but not all those
         # of many pages in succession.
-        self._came = mmap.mmap(-1, 1 << 22)
+        self._came = mmap.mmap(-1, LAST_PLACE + 1)
         self._empty = self._repeated = 0
 
     def follow(self, cursor: str | None) -> None:
@@ -244,16 +245,13 @@ class Pages:
             self._cursors.add(cursor)
             self.params = [*self._first, ("page_cursor", cursor)]
 
-    def note(self, ids: Sequence[object]) -> None:
-        places = [hash(id_) & 0x3FFFFF for id_ in ids]
-        if not all(map(self._came.__getitem__, places)):
+    def note(self, ids: Any) -> None:
+        if self._any_new(ids):
             self._empty = self._repeated = 0
-        elif ids:
+        elif len(ids):
             self._repeated += 1
         else:
             self._empty += 1
-        for place in places:
-            self._came[place] = 1
         if self._repeated > MAX_REPEATED_PAGES:
             raise self._endless(
                 f"{self._repeated} pages in succession without a new row, and no end: the service "
@@ -261,6 +259,14 @@ class Pages:
             )
         if self._empty > MAX_EMPTY_PAGES:
             raise self._endless(f"{self._empty} pages in succession without rows, and no end")
+
+    def _any_new(self, ids: Any) -> bool:
+        """Whether one of these did not come before; from now on they all did."""
+        places = [hash(id_) & LAST_PLACE for id_ in ids]
+        new = not all(map(self._came.__getitem__, places))
+        for place in places:
+            self._came[place] = 1
+        return new
 
     def _endless(self, problem: str) -> ProtocolError:
         return ProtocolError(
@@ -282,15 +288,17 @@ class Walk(Pages):
         self.asked, self._whole = asked, part_of or asked
         self.checks = self._whole.checks
 
-    def judge(self, ids: Sequence[str], verdicts: Sequence[Sequence[bool | None]]) -> Judged:
-        """What becomes of the rows of a page: ``verdicts`` are those of each of ``checks``."""
+    def judge(self, ids: Any, verdicts: Sequence[tuple[Check, Sequence[bool | None]]]) -> Judged:
+        """What becomes of the rows of a page: ``verdicts`` are those of each of ``checks``, which
+        may be left out where all rows meet it."""
         self.note(ids)
-        found = list(zip(self.checks, verdicts, strict=True))
-        ignored = {check.name for check, met in found if False in met}
-        belong = [False not in row for row in zip(*verdicts, strict=True)] if ignored else None
+        ignored = {check.name for check, met in verdicts if False in met}
+        belong = None
+        if ignored:
+            belong = [False not in row for row in zip(*(met for _, met in verdicts), strict=True)]
         unchecked = {
             check.name
-            for check, met in found
+            for check, met in verdicts
             if check.shown and None in (met if belong is None else [*compress(met, belong)])
         }
         return Judged(belong, ignored & self._whole.sent.keys(), unchecked)

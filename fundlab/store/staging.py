@@ -20,6 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.base.arrow import numbers
 from fundlab.store import disk
 from fundlab.tables.schema import Table
 
@@ -62,8 +63,8 @@ class Piece:
         """Take note of more rows in it."""
         self.rows += rows.num_rows
         if rows.num_rows:
-            oldest = pc.min(rows.column(self.table.moment).cast(pa.int64())).as_py()
-            self.first = min(self.first, _ALWAYS if oldest is None else oldest)
+            moments = numbers(rows.column(self.table.moment).drop_null())
+            self.first = min(self.first, int(moments.min()) if len(moments) else _ALWAYS)
 
 
 class Stage:

@@ -316,7 +316,7 @@ def _pages(
                 aside |= {row.key: row for row in page.invalid}
             ignored |= page.ignored
             unchecked |= page.unchecked
-            if twice := contradicted_ids(page.rows):
+            if twice := contradicted_ids(page):
                 warnings.warn(
                     f"{asked.label}: a page has {', '.join(twice[:5])} more than once, with other "
                     "members each time; the newest is taken, by updated_at where it says",

@@ -30,10 +30,11 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import frugal_memory
+from fundlab.base.arrow import frugal_memory, numbers
 from fundlab.base.errors import (
     AuthenticationFailed,
     InvalidRequest,
@@ -91,6 +92,7 @@ ASK_AGAIN_NS: Final = 30 * 86_400 * 10**9
 """What the service said of a row that its list leaves out is asked again after this time,"""
 ASKED_AT_MOST: Final = 100
 """so many rows of a table in a sync, however long the archive is."""
+_NO_TIME: Final = -(2**63)
 SHORT_LISTS: Final = ("fiat_accounts", "deposit_instructions")
 CLOCKS_DIFFER_S: Final = 86_400
 PAIR_COLUMNS: Final = ("profile_id", "asset", "balance_asset")
@@ -946,7 +948,7 @@ class _Fetch:
     def take_note(self, page: Fetched) -> None:
         """Of what is odd in it."""
         self.unread.take(page.rows.column("id"), page.invalid)
-        self.contradicted.update(contradicted_ids(page.rows))
+        self.contradicted.update(contradicted_ids(page))
 
     def _ask(
         self,
@@ -995,20 +997,20 @@ class _Fetch:
             column = f"{name}_at"
             if column not in rows.schema.names or rows.num_rows == rows.column(column).null_count:
                 continue
-            moments = rows.column(column).cast(pa.int64())
-            at = pc.max(moments).as_py()
-            if at > self.latest:
+            moments = numbers(rows.column(column).cast(pa.int64()).fill_null(_NO_TIME))
+            place = int(moments.argmax())
+            if moments[place] > self.latest:
                 log.log(
                     logging.INFO if self.ahead else logging.WARNING,
                     "%s: %s of some rows is %s, in the future by this machine's clock; the next "
                     "sync does not rely on it",
-                    self.snapshot.table.name, column, Instant.from_ns(at),
+                    self.snapshot.table.name, column, Instant.from_ns(int(moments[place])),
                 )  # fmt: skip
                 self.ahead = True
-                latest = pa.scalar(self.latest, pa.int64())
-                at = pc.max(moments.filter(pc.less_equal(moments, latest))).as_py()
-            if at is not None and (name not in seen or at > seen[name].at):
-                place = pc.index(moments, at).as_py()
+                moments = np.where(moments > self.latest, _NO_TIME, moments)
+                place = int(moments.argmax())
+            at = int(moments[place])
+            if at > (seen[name].at if name in seen else _NO_TIME):
                 seen[name] = Watermark(at, rows.column("id")[place].as_py())
         if self.snapshot.table.name == "transfers" and rows.column("updated_at").null_count:
             self.undated = True

@@ -26,8 +26,9 @@ from fundlab.base.arrow import numbers, of_numbers
 from fundlab.base.errors import InvalidRequest, ValidationFailed
 from fundlab.base.threads import gathered, produced
 from fundlab.base.values import Instant
-from fundlab.client.pages import Asked, Walk
+from fundlab.client.pages import LAST_PLACE, Asked, Check, Walk
 from fundlab.models import OPERATIONS
+from fundlab.store.changes import Hashes, hash_texts
 from fundlab.store.staging import Span
 from fundlab.sync.windows import Board, Window
 from fundlab.tables import plain_pages
@@ -75,9 +76,11 @@ class Fetched:
     (ns, the end excluded, ``None`` is open) that is complete with it; ``None`` if nobody can say.
     ``expected`` is how many rows there will be in all, if they go on to the newest one known, or to
     this moment, as densely as in the time covered so far. ``invalid`` are rows that were set aside.
+    ``hashes`` are those of all ids that came.
     """
 
     rows: pa.Table
+    hashes: Hashes
     ignored: set[str]
     unchecked: set[str]
     walk: int
@@ -125,7 +128,7 @@ def fetch(
                     one = walk.judged(page.result(), last=last)
                     so_far += one.rows.num_rows
                     if one.covered is not None and one.rows.num_rows:
-                        first = one.rows.column("created_at").cast(pa.int64())[0].as_py()
+                        first = one.rows.column("created_at")[0].value
                         begin, until = one.covered[0] or first, one.covered[1] or first
                         oldest, done = min(oldest or begin, begin), done + until - begin
                     if done > 0:
@@ -211,7 +214,7 @@ class TableWalk(Walk):
         rows, covered = page.rows, None
         if page.invalid:
             self._covers = False  # a run that goes on where this one died must see them, too
-        verdicts: list[list[bool | None]] = []
+        verdicts: list[tuple[Check, list[bool | None]]] = []
         for check in self.checks:  # of moments all at once, else of each value once
             column = rows.column(check.member).combine_chunks()
             if column.type == INSTANT_TYPE:
@@ -223,13 +226,15 @@ class TableWalk(Walk):
                 if check.member == "secondary_status":
                     values = [member(text, "name") for text in values]
                 found = pa.array(map(check.verdict, values), pa.bool_()).take(coded.indices)
-            verdicts.append(found.to_pylist())
-        judged = self.judge(rows.column("id").to_pylist(), verdicts)
+            if not pc.all(found, skip_nulls=False).as_py():
+                verdicts.append((check, found.to_pylist()))
+        hashes = hash_texts(rows.column("id"))
+        judged = self.judge(hashes, verdicts)
         if self._covers:
             # Complete is what lies before the newest row, whose moment may go on overleaf; and
             # nothing more where the order breaks.
             column = rows.column("created_at")
-            moments = numbers(column.drop_null())
+            moments = numbers(column.drop_null() if column.null_count else column)
             if self._begin is not None:
                 moments = np.concatenate([[self._begin], moments])
             self._covers = not column.null_count and not np.any(moments[1:] < moments[:-1])
@@ -239,13 +244,21 @@ class TableWalk(Walk):
         if judged.belong is not None:
             rows = rows.filter(pa.array(judged.belong, pa.bool_()))
         return Fetched(
-            rows, judged.ignored, judged.unchecked, self._number, covered, invalid=page.invalid
-        )
+            rows, hashes, judged.ignored, judged.unchecked, self._number, covered,
+            invalid=page.invalid,
+        )  # fmt: skip
+
+    def _any_new(self, ids: Hashes) -> bool:
+        came, places = np.frombuffer(self._came, np.uint8), ids & np.uint64(LAST_PLACE)
+        new = not came[places].all()
+        came[places] = 1
+        return new
 
 
-def contradicted_ids(rows: pa.Table) -> list[str]:
+def contradicted_ids(page: Fetched) -> list[str]:
     """The ids that one page has more than once, with other members each time."""
-    if pc.count_distinct(rows.column("id")).as_py() == rows.num_rows:
+    hashes, rows = np.sort(page.hashes), page.rows
+    if not np.any(hashes[1:] == hashes[:-1]):
         return []
     different = rows.group_by(rows.column_names).aggregate([])
     counts = different.group_by("id").aggregate([([], "count_all")])
