@@ -97,6 +97,9 @@ class Http:
                 preload_content=False, decode_content=False,
             ) as response:  # fmt: skip
                 chunks, size, bound = [], 0, max(request.rows * _BYTES_A_ROW, SMALLEST_BOUND)
+                length = response.length_remaining  # if it says so
+                if "content-encoding" not in response.headers and (length or bound) < bound:
+                    chunks, size = [response.read(decode_content=False)], length or 0
                 while chunk := response.read1(_CHUNK, decode_content=True):
                     size += len(chunk)
                     if size > bound:

@@ -644,6 +644,20 @@ def test_a_page_is_bound_by_its_limit(
     assert [row.id for row in client.list_transfers(page_size=limit)] == ["t-1"]
 
 
+def test_an_answer_that_says_how_long_it_is_is_in_memory_once(
+    server: scripted.Scripted, client: Client
+) -> None:
+    body = b'{"items": [' + b" " * (6 * 2**20) + b"]}"
+    server.script(answer(b"{}"), answer(body))
+    client.fetch_page("list_transfers", [])
+    tracemalloc.start()
+    try:
+        assert client.fetch_page("list_transfers", []) == body
+        assert tracemalloc.get_traced_memory()[1] < 1.2 * len(body)  # in parts put together, 2 or 3
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("values", [b'{"id":"a"},', b"null,", b"[],", b"1,"])
 def test_a_page_of_very_many_values_is_refused_before_it_is_parsed(
     values: bytes, server: scripted.Scripted, client: Client
