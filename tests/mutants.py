@@ -363,22 +363,35 @@ def _run_anew(copy: Path, tests: list[str]) -> bool:
 
 def _in_a_fork(passes: Callable[[], bool], too_long: Callable[[], bool]) -> bool | None:
     """What ``passes`` says in a fork of this process; None where it takes ``too_long``."""
-    child = os.fork()
-    try:
-        if not child:
-            os.setsid()
-            os._exit(not passes())
-        while not too_long():
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                return os.waitstatus_to_exitcode(status) == 0
-            time.sleep(0.01)
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as aside:
+        child = os.fork()
+        try:
+            if not child:
+                with _never_returning():
+                    os.setsid()
+                    os.environ["TMPDIR"] = tempfile.tempdir = aside
+                    if passes():
+                        os._exit(0)
+            while not too_long():
+                done, status = os.waitpid(child, os.WNOHANG)
+                if done:
+                    return os.waitstatus_to_exitcode(status) == 0
+                time.sleep(0.01)
             os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _never_returning() -> Iterator[None]:
+    """A fork ends here, whatever is raised in it: its caller's work is not its own."""
+    try:
+        yield
+    finally:
+        os._exit(1)
 
 
 class Collected:
@@ -396,11 +409,11 @@ class Collected:
         self._stuck = Counter[str]()
         self._at = mmap.mmap(-1, 8)
         if not os.fork():
-            self._ours.close()
-            _enter(copy)
-            sys.setprofile(self._note)
-            pytest.main([*_OPTIONS], plugins=[self])
-            os._exit(0)
+            with _never_returning():
+                self._ours.close()
+                _enter(copy)
+                sys.setprofile(self._note)
+                pytest.main([*_OPTIONS], plugins=[self])
         self._its.close()
         try:
             self._ours.recv()
