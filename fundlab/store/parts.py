@@ -60,7 +60,6 @@ HEADER: Final = b"fundlab"
 ROW_GROUP_ROWS: Final = 65_536
 
 THREADS: Final = min(4, os.cpu_count() or 1)  # each holds one row group
-_GROUPS_AT_ONCE: Final = 4
 _KEPT_OPEN: Final = 1_024
 
 Kind = Literal["part", "base"]
@@ -191,27 +190,22 @@ def each_row_group(
 ) -> Iterator[T]:
     """What ``work`` makes of the row groups with these numbers, in this order; several at once."""
 
-    def done(task: tuple[Part, Sequence[int]]) -> list[T]:
-        reader = PartReader(task[0])
-        return [work(reader, number) for number in task[1]]
+    def done(part: Part, number: int) -> T:
+        return work(PartReader(part), number)
 
-    tasks = [
-        (part, numbers[start : start + _GROUPS_AT_ONCE])
-        for part, numbers in wanted
-        for start in range(0, len(numbers), _GROUPS_AT_ONCE)
-    ]
+    tasks = [(part, number) for part, numbers in wanted for number in numbers]
     if len(tasks) <= 1:  # as of most tables: what is at hand needs no threads
-        yield from (result for task in tasks for result in done(task))
+        yield from (done(*task) for task in tasks)
         return
     with ThreadPoolExecutor(THREADS) as threads:
-        ahead: deque[Future[list[T]]] = deque()
+        ahead: deque[Future[T]] = deque()
         try:
             for task in tasks:
-                ahead.append(threads.submit(done, task))
+                ahead.append(threads.submit(done, *task))
                 if len(ahead) > 2 * THREADS:  # or all rows were in memory
-                    yield from ahead.popleft().result()
+                    yield ahead.popleft().result()
             while ahead:
-                yield from ahead.popleft().result()
+                yield ahead.popleft().result()
         finally:
             for waiting in ahead:
                 waiting.cancel()
@@ -462,17 +456,17 @@ def write_part(
     return Draft(hidden, folder / name, File(name, size, sink.hash.hexdigest()), count)
 
 
-def in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in the same order, in row groups of the usual size."""
+def in_row_groups(tables: Iterable[pa.Table], size: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
+    """The same rows in the same order, in row groups of one size."""
     waiting: list[pa.Table] = []
     count = 0
     for rows in tables:
         waiting.append(rows)
         count += rows.num_rows
-        while count >= ROW_GROUP_ROWS:
+        while count >= size:
             rows = pa.concat_tables(waiting)
-            waiting, count = [rows.slice(ROW_GROUP_ROWS)], count - ROW_GROUP_ROWS
-            rows = rows.slice(0, ROW_GROUP_ROWS)
+            waiting, count = [rows.slice(size)], count - size
+            rows = rows.slice(0, size)
             yield rows
         del rows  # large, and done with before the next ones are made
     if count:

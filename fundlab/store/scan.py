@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import numpy as np
@@ -16,7 +15,7 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
 from fundlab.store.duck import own_connection
 from fundlab.store.manifests import Manifest
-from fundlab.store.parts import FROM, TO, check_data, check_files
+from fundlab.store.parts import FROM, TO, check_data, check_files, in_row_groups
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.store.settlement_times import ADDED, PLACE, SETTLED, settled_rows, with_settlement
 from fundlab.store.snapshot import Snapshot, read_current, steadily
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
 _NANOSECONDS: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _GLOB: Final = "__globPaths__"
-_HELD_AT_ONCE: Final = 2
-"""Row groups that are in memory before they are compressed."""
+_DUCKDB_GROUP: Final = 122_880
+"""Rows that DuckDB compresses together: each once, where so many come at a time."""
 _FILE, _ROW = "replaced:file", "replaced:row"
 _DUCKDB: Final = {
     AMOUNT_TYPE: "DECIMAL(38, 18)", pa.string(): "VARCHAR", pa.bool_(): "BOOLEAN",
@@ -134,13 +133,15 @@ def hold_in_duckdb(
     """``columns`` of the current transfers and when they settled, in a table of ``connection``: for
     who asks many questions. Each row is read once, the checksum of each page verified; the table is
     compressed, and what is beyond the connection's memory limit spills."""
-    name, rows = snapshot.table.name, settled_rows(snapshot, events, columns)
+    name, memory = snapshot.table.name, pa.default_memory_pool()
     kinds = [snapshot.table.schema.field(column) for column in columns]
     schema = pa.schema([*kinds, SETTLED.field(SETTLED_AT)])
     connection.from_arrow(schema.empty_table()).to_table(name)
-    while some := list(islice(rows, _HELD_AT_ONCE)):
-        connection.from_arrow(pa.concat_tables(some).select(schema.names)).insert_into(name)
+    memory.release_unused()  # what was read before this: 100 MB after a judgement of 1,000,000
+    for rows in in_row_groups(settled_rows(snapshot, events, columns), _DUCKDB_GROUP):
+        connection.from_arrow(rows.select(schema.names)).insert_into(name)
         connection.execute("CHECKPOINT")  # which compresses
+    memory.release_unused()
     return connection.table(name)
 
 
