@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals as nw
 import numpy as np
@@ -44,7 +44,10 @@ from fundlab.base.errors import (
 from fundlab.base.periods import DAY
 from fundlab.base.values import length_text, moment_ns, overflow
 from fundlab.evidence.table_store import TableStore
-from fundlab.tables.transfers import moved_asset
+from fundlab.tables.transfers import Rows, moved_asset
+
+if TYPE_CHECKING:
+    import duckdb
 
 __all__ = ["of", "totals"]
 __dir__ = __all__.copy  # what completion offers
@@ -66,6 +69,8 @@ _TRANSFERS: Final = Wanted("prices", {"asset": TEXT, "created_at": TIME, **_SAID
 _ADDED: Final = columns(
     ("price", AMOUNT_TYPE), ("price_from", TEXT_TYPE), ("price_age", pa.duration("ns"))
 )
+_BATCH: Final = 122_880
+"""Rows that are valued at once; DuckDB reads as many together."""
 _NEVER: Final = -(2**63)
 _WIDE: Final = pa.decimal256(38, 18)
 _FACTOR: Final = pa.decimal256(37, 18)  # two of them have the 76 digits that Arrow holds
@@ -151,37 +156,15 @@ def valued(
         rows = bench.collect(
             bench.take(frame, Wanted("the frame", want, {"balance_asset": TEXT}), keep=True)
         )
-        assets = pc.coalesce(rows.column("balance_asset"), rows.column("asset"))
-        moments = pa.chunked_array(
-            [pa.repeat(0 if by_column else moment_ns(when, "at"), len(rows))]
-        )
-        moments = rows.column(str(when)) if by_column else moments
         sources = [*prices] if isinstance(prices, list | tuple) else [prices]
         points = [_points(source, currency) for source in sources if source is not None]
-        own = None
         if said:
-            own = _own_price(rows)
             points.append(_points(frame, currency))
-        price, source, age = _newest(points, assets, moments, currency, limit)
-        if own is not None:
-            known = pc.and_(own.is_valid(), pc.equal(assets, rows.column("asset")))
-            price, source, age = (
-                pc.if_else(pc.fill_null(known, False), mine, other)
-                for mine, other in ((own, price), (pa.scalar("own"), source), (0, age))
-            )
-        unpriced = _unpriced(assets, price, age, limit)
-        age = pc.if_else(price.is_valid(), age, None)
-        for name, column in zip(_ADDED.names, (price, source, age), strict=True):
-            fits = column.cast(pa.duration("ns")) if name == "price_age" and bench.lazy else column
-            rows = rows.append_column(name, fits)
-        for name in amounts:
-            both = to_pandas(pa.table({"amount": rows.column(name), "price": price}))
-            value = pa.chunked_array([pa.array(both["amount"] * both["price"], AMOUNT_TYPE)])
-            if own is not None:  # the service's own figure, where it is that of this very amount
-                worth = pc.equal(rows.column(name), _units(rows)), pc.equal(source, "own")
-                value = pc.if_else(pc.fill_null(pc.and_(*worth), False),
-                                   rows.column("notional_value"), value)  # fmt: skip
-            rows = rows.append_column(f"{name}_value", value)
+        known_at = str(when) if by_column else moment_ns(when, "at")
+        rows, unpriced = _with_values(rows, points, known_at, amounts, currency, limit, own=said)
+        if bench.lazy:
+            place = rows.column_names.index("price_age")
+            rows = rows.set_column(place, "price_age", rows.column(place).cast(pa.duration("ns")))
         values = {f"{name}_value": AMOUNT_TYPE for name in amounts}
         types = dict(zip(_ADDED.names, _ADDED.types, strict=True)) | values
         return bench.give_rows(bench.constant(rows), types), unpriced
@@ -242,12 +225,48 @@ def totals(
             priced=nw.col("price").count().cast(nw.Int64),
             **{name: nw.col(name).sum() for name in values},
         )
-        there = nw.when(nw.col("priced") > 0)
-        sums = sums.with_columns(there.then(nw.col(name)).alias(name) for name in values)
         counted = dict.fromkeys(("count", "priced"), pa.int64())
         schema = pa.schema([*(types | counted | dict.fromkeys(values, AMOUNT_TYPE)).items()])
-        ordered = sums.sort(*keys, nulls_last=True).select(*schema.names)
-        return bench.give(ordered, schema)
+        ordered = _where_priced(sums, values).sort(*keys, nulls_last=True)
+        return bench.give(ordered.select(*schema.names), schema)
+
+
+def summed(
+    frame: duckdb.DuckDBPyRelation,
+    prices: object,
+    max_age: str | timedelta,
+    amounts: Sequence[str],
+    by: str,
+    freq: str,
+    tz: str,
+    at: str,
+) -> pa.Table:
+    """What :func:`totals` gives of :func:`of`, for more transfers than memory holds."""
+    limit, found = checked_age(max_age), []
+    with Workbench(frame) as bench, _fitting():
+        want = {"asset": TEXT, by: TEXT, "created_at": TIME, at: TIME, **_SAID}
+        want |= dict.fromkeys(amounts, MONEY)
+        points = [_points(one, SERVICE_CURRENCY) for one in (prices, frame)]
+        rows = bench.take(frame, Wanted("transfers", want, {"balance_asset": TEXT})).to_native()
+        for batch in rows.to_arrow_reader(_BATCH):
+            some, _ = _with_values(
+                pa.Table.from_batches([batch]), points, "created_at", amounts, SERVICE_CURRENCY,
+                limit, own=True,
+            )  # fmt: skip
+            moments = some.column(at).cast(TIME_TYPE)
+            some = some.set_column(some.column_names.index(at), at, moments)
+            found.append(totals(some, by, freq, tz, at))
+    every = pa.concat_tables(found)
+    with Workbench(every) as bench:
+        keys, sums = every.column_names[:2], every.column_names[2:]
+        rows = bench.constant(every).group_by(*keys).agg(nw.col(name).sum() for name in sums)
+        ordered = _where_priced(rows, sums[2:]).sort(*keys, nulls_last=True)
+        return bench.collect(ordered.select(*every.column_names)).cast(every.schema)
+
+
+def _where_priced(sums: Rows, values: Sequence[str]) -> Rows:
+    there = nw.when(nw.col("priced") > 0)
+    return sums.with_columns(there.then(nw.col(name)).alias(name) for name in values)
 
 
 @contextmanager
@@ -288,6 +307,48 @@ def _unpriced(
         f"no price for {len(rows):,} of {number_of(len(price), 'row')}: {listed(said)}. Give "
         f"prices= (--prices), or a max_age= (--max-age) {above}"
     )
+
+
+def _with_values(
+    rows: pa.Table,
+    points: Sequence[pa.Table],
+    when: str | int,
+    amounts: Sequence[str],
+    currency: str,
+    limit: int,
+    *,
+    own: bool,
+) -> tuple[pa.Table, str]:
+    """``rows`` with what :func:`of` adds, by the prices ``points`` and with ``own`` by what the
+    service said of each; and what has no price. ``when`` is a column, or nanoseconds."""
+    assets = pc.coalesce(rows.column("balance_asset"), rows.column("asset"))
+    moments = (
+        rows.column(when)
+        if isinstance(when, str)
+        else pa.chunked_array([pa.repeat(when, len(rows))])
+    )
+    price, source, age = _newest(points, assets, moments, currency, limit)
+    own = own and rows.column("notional_value").null_count < len(rows)
+    if own:
+        units, mine = _units(rows), _own_price(rows)
+        known = pc.and_(mine.is_valid(), pc.equal(assets, rows.column("asset")))
+        price, source, age = (
+            pc.if_else(pc.fill_null(known, False), own_one, other)
+            for own_one, other in ((mine, price), (pa.scalar("own"), source), (0, age))
+        )
+    unpriced = _unpriced(assets, price, age, limit)
+    age = pc.if_else(price.is_valid(), age, None)
+    for name, column in zip(_ADDED.names, (price, source, age), strict=True):
+        rows = rows.append_column(name, column)
+    for name in amounts:
+        both = to_pandas(pa.table({"amount": rows.column(name), "price": price}))
+        value = pa.chunked_array([pa.array(both["amount"] * both["price"], AMOUNT_TYPE)])
+        if own:  # the service's own figure, where it is that of this very amount
+            worth = pc.equal(rows.column(name), units), pc.equal(source, "own")
+            value = pc.if_else(pc.fill_null(pc.and_(*worth), False),
+                               rows.column("notional_value"), value)  # fmt: skip
+        rows = rows.append_column(f"{name}_value", value)
+    return rows, unpriced
 
 
 def _units(rows: pa.Table) -> pa.ChunkedArray:

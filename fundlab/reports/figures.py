@@ -14,7 +14,7 @@ from duckdb import ColumnExpression, ConstantExpression
 from fundlab.analysis import balances, checks, fees, flows, flux, reconcile, value
 from fundlab.analysis.closing import BRIDGE, Restatement
 from fundlab.analysis.counting import opening_balances, refuse, signed_changes
-from fundlab.analysis.engines import TIME, Workbench, to_pandas
+from fundlab.analysis.engines import TIME, Workbench, engine_errors, to_pandas
 from fundlab.analysis.explain import EXPLAINED
 from fundlab.base.errors import AnalysisError, number_of
 from fundlab.base.exact import EXACT
@@ -307,11 +307,12 @@ def worth_by_month(until: Relation, span: Span, tz: str, max_age: str) -> pd.Dat
     )
     earlier = Span(first - value.checked_age(max_age), first).of(until)
     amounts = ["inflow", "outflow", "fee"]
-    valued, _ = value.valued(
-        rows.project(columns), prices=earlier, max_age=max_age, amounts=amounts
-    )
-    worth = frame_of(value.totals(valued, "moved", "MS", tz, PLACED))
-    return worth.rename(columns={"moved": "asset"})
+    with engine_errors():
+        worth = value.summed(
+            rows.project(columns), earlier, max_age, amounts, "moved", "MS", tz, PLACED
+        )
+    found = to_pandas(worth).rename(columns={"moved": "asset"})
+    return found.astype({"period": "datetime64[us, UTC]"})  # as DuckDB gives other periods
 
 
 class Recipients:

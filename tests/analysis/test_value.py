@@ -30,6 +30,7 @@ from transfer_examples import (
 )
 
 import fundlab as fl
+from fundlab.analysis import value
 from fundlab.base.errors import AnalysisError, StoreError, UnpricedWarning
 
 EXACT = Context(prec=200)
@@ -268,3 +269,24 @@ def test_a_balance_observed_twice_is_not_added_up(by: Any) -> None:
         fl.value.totals(dollars, by=by)
     last = dollars.drop_duplicates(["profile_id", "asset"], keep="last")
     assert fl.value.totals(last, by=())["count"].item() == 40
+
+
+def test_sums_of_values_some_rows_at_a_time_are_those_of_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In batches a price may be of another batch, and an asset priced in one of them only."""
+    monkeypatch.setattr(value, "_BATCH", 2_048)
+    done = fl.sample().scan("transfers").filter("status = 'COMPLETED'").project(
+        "id, asset, balance_asset, coalesce(balance_asset, asset) AS moved, amount, fee, total, "
+        "CASE WHEN asset <> 'LTC' THEN notional_value END AS notional_value, created_at"
+    )  # fmt: skip
+    early, late = (done.filter(f"created_at {sign} '2026-06-01'") for sign in ("<", ">="))
+    amounts = ["total", "fee"]
+    found = value.summed(late, early, "2D", amounts, "moved", "MS", "UTC", "created_at")
+    with pytest.warns(UnpricedWarning):
+        all_at_once = fl.value.of(
+            late.to_arrow_table(), prices=early, max_age="2D", amounts=amounts
+        )
+    assert found.equals(fl.value.totals(all_at_once, "moved", "MS"))
+    assert 0 < sum(found.column("priced").to_pylist()) < sum(found.column("count").to_pylist())
+    assert found.column("total_value").null_count
