@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 HELD_ROWS: Final = 100_000
 """Transfers that a report reads into memory, some 60 MB; of more those of the period and the one
-before it, and it queries the files for the others."""
+before it, and all of a store compressed."""
 _FREQUENCIES: Final = ((45, "D"), (180, "W"), (1900, "MS"), (10**9, "QS"))
 
 
@@ -103,7 +103,7 @@ def build(
         basis = "settled" if SETTLED_AT in every.columns else "created"
     every = placed(every, basis)
     if few := count(every) <= HELD_ROWS:
-        every = held(every, "transfers")
+        every = held(every, "every")
     known = Span(None, known_at + 1)
     rows = known.of(every, PLACED)
 

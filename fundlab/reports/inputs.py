@@ -41,6 +41,11 @@ HELD: Final = (
     "fee", "total", "created_at", "updated_at",
 )  # fmt: skip
 """What a close and its pack are made of."""
+SHOWN: Final = (
+    *HELD, "fiat_account_id", "crypto_network", "destination_address", "notional_value", "group_id",
+    "auto_conversion",
+)  # fmt: skip
+"""What a report is made of."""
 
 
 @dataclass(frozen=True)

@@ -32,17 +32,19 @@ from fundlab.evidence.verdict import Judgement
 from fundlab.payments.journal_files import journal_entries
 from fundlab.payments.reconciliation import Reconciliation as Payments
 from fundlab.payments.reconciliation import reconciled
-from fundlab.reports.build import build
+from fundlab.reports.build import HELD_ROWS, build
 from fundlab.reports.facts import Report, broken_rules, versions
-from fundlab.reports.inputs import count, moment
+from fundlab.reports.inputs import SHOWN, count, moment
 from fundlab.reports.report_files import FORMATS, LAST_FILE, check_formats, file_name, write_report
 from fundlab.settings.labels import names_given
 from fundlab.store.duck import own_connection
-from fundlab.store.scan import queries
+from fundlab.store.scan import hold_in_duckdb, queries
 from fundlab.tables import TABLES
 from fundlab.tables.transfers import MOMENTS, Basis
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
     from fundlab.bank.reconciliation import Reconciliation
     from fundlab.bank.statements import Statements
 
@@ -185,10 +187,27 @@ def read_report(
         **given,
     }
     choice("basis", basis, tuple(MOMENTS))
-    transfers = store.scan("transfers", as_of=when, connection=one, settled=basis == "settled")
+    transfers = _transfers(store, when, one, basis)
     reported = store.read("balances", when)
     with relations_of(one), looked_through(transfers, basis):
         return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)
+
+
+def _transfers(
+    store: TableStore, when: pd.Timestamp, connection: DuckDBPyConnection, basis: Basis
+) -> DuckDBPyRelation:
+    """Those known at ``when``: many are read once, as everything asks all of them something."""
+    manifest = store.manifest()
+    current = store.current("transfers", when, manifest=manifest)
+    if sum(part.rows for part in current.files) <= HELD_ROWS:
+        settled = basis == "settled"
+        rows: DuckDBPyRelation = store.scan(
+            "transfers", as_of=when, connection=connection, settled=settled
+        )
+        return rows
+    events = store.snapshot("events", when, manifest=manifest)
+    rows = hold_in_duckdb(current, events, SHOWN, connection)
+    return rows if basis == "settled" else rows.project(", ".join(SHOWN))
 
 
 def last_close(

@@ -232,9 +232,10 @@ def test_the_same_store_gives_the_same_bytes_and_leaves_nothing_half_done(
 def test_a_report_that_holds_only_its_period_or_nothing_has_the_same_figures(
     held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sample has some 300 transfers a month; what is held is read once, the rest in parts."""
+    """The sample has some 300 transfers a month; more than are held are read once, compressed."""
     whole = reports.read_report(fl.sample(), "2026-10")
-    monkeypatch.setattr(sys.modules["fundlab.reports.build"], "HELD_ROWS", held)
+    for module in ("build", "job"):
+        monkeypatch.setattr(sys.modules[f"fundlab.reports.{module}"], "HELD_ROWS", held)
     parts = reports.read_report(fl.sample(), "2026-10")
     assert whole.frames.keys() == parts.frames.keys()
     for name, frame in whole.frames.items():
