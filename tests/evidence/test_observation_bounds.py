@@ -236,7 +236,8 @@ def test_every_observation_with_its_opening_oldest_first() -> None:
         account(seen("7", "7", at=2), asset="BTC"),
     )  # fmt: skip
     for opened, rebuilt in ((False, "5"), (True, "6")):
-        table = asserted_balances(Accounts(every, None, 1), opened=opened)
+        more = {"opened": True} if opened else {}
+        table = asserted_balances(Accounts(every, None, 1), **more)
         assert table.column("observed_at").cast(pa.int64()).to_pylist() == [1, 2, 2]
         assert table.column("asset").to_pylist() == ["BTC", "BTC", "USD"]
         assert table.column("complete").to_pylist() == [True] * 3
@@ -298,6 +299,15 @@ def test_what_a_version_does_to_its_balance(row: Any, counts: bool, change: str)
     assert made["asset"] == ("EUR" if "balance_asset" in row else row.get("asset", "USD"))
 
 
+def test_many_small_tables_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observations, "ROW_GROUP_ROWS", 4)
+    sizes = [2, 2, 1, 5, 1]
+    tables = [pa.table({"n": [n] * size}) for n, size in enumerate(sizes)]
+    found = [rows.column("n").to_pylist() for rows in observations._together(tables)]
+    assert found == [[0, 0, 1, 1], [2, 3, 3, 3, 3, 3], [4]]
+    assert [*observations._together([])] == []
+
+
 def test_sums_by_the_publications_that_are_looked_at() -> None:
     rows = rows_of(
         ("a", 1, None, {}), ("b", 1, 2, {"direction": "DEBIT", "total": Decimal(2)}),
@@ -347,6 +357,63 @@ def test_what_a_wider_sync_brought_was_there_before(
         assert found[0][2:] == ("PENDING", True, -5)
         credit = brought(created, updated, "CREDIT", since)
         assert credit[0][2:4] == ("PENDING", False)
+
+
+def stored(monkeypatch: pytest.MonkeyPatch, *tables: pa.Table, **more: Any) -> Any:
+    """A snapshot whose files hold ``tables``, one each."""
+    monkeypatch.setattr(observations, "read_versions", lambda part, *_: [part.table])
+    files = [SimpleNamespace(table=rows, rows=len(rows)) for rows in tables]
+    schema = tables[0].schema
+    return snapshot(
+        files=files, replaced={}, table=SimpleNamespace(schema=schema),
+        publications=[published(1)], **more,
+    )  # fmt: skip
+
+
+def test_what_was_reported_by_publication_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("profile_id", "asset", "available", "trading", "observed_at", FROM)
+    types = (pa.string(), pa.string(), MONEY, MONEY, INSTANT_TYPE, pa.int32())
+    schema = pa.schema([*zip(names, types, strict=True)])
+    tables = [
+        pa.Table.from_pylist([dict(zip(names, ("p", *row), strict=True)) for row in rows], schema)
+        for rows in (
+            [("USD", Decimal(1), Decimal(2), 9, 2), ("USD", Decimal(4), Decimal(0), 8, 2)],
+            [("USD", Decimal(5), Decimal(0), 20, 1), ("BTC", Decimal(7), Decimal(0), 7, 3),
+             ("USD", Decimal(6), Decimal(0), 5, 4)],
+        )
+    ]  # fmt: skip
+    balances = stored(monkeypatch, *tables, limit=3)
+    sums = {USD: [(1, Decimal(10)), (2, Decimal(20))]}
+    gone = {USD: [(2, Decimal(3)), (9, Decimal(100))]}
+    found = observations._observations(balances, sums, gone)
+    assert found == {
+        USD: [seen("5", "10", 1, 20), seen("4", "17", 2, 8), seen("3", "17", 2, 9)],
+        ("p", "BTC"): [seen("7", "0", 3, 7)],
+    }
+    assert observations.looks_of(snapshot(publications=[published(4), published(6)])) == [4, 6]
+
+
+def test_what_is_accepted_as_gone_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(
+        ("a", 1, None, {}), ("a", 1, 2, {"total": Decimal(99)}), ("b", 1, None, {}),
+        ("c", 1, None, {"status": "FAILED"}), ("d", 1, None, {"direction": "DEBIT"}),
+        ("e", 4, None, {}),
+    )  # fmt: skip
+    gone = {"a": 2, "c": 2, "d": 3, "e": 3}
+    transfers = stored(
+        monkeypatch, rows, accepted_gone=gone, gone_ids=pa.array([*gone], pa.string())
+    )
+    assert observations._gone_changes(transfers) == {USD: [(2, Decimal(5)), (3, Decimal(-5))]}
+    transfers.accepted_gone = {}
+    assert observations._gone_changes(transfers) == {}
+    names = ("available", "trading")
+    schema = pa.schema([
+        ("profile_id", pa.string()), ("asset", pa.string()), (FROM, pa.int32()),
+        ("observed_at", INSTANT_TYPE), *((name, MONEY) for name in names),
+    ])  # fmt: skip
+    balances = snapshot(table=SimpleNamespace(schema=schema))
+    (one,) = observations.read_accounts(transfers, balances).every
+    assert (one.now, one.expected) == (Decimal(5), True)
 
 
 # ---------------------------------------------------------------------------------- its breaks
@@ -415,7 +482,8 @@ def test_the_first_break_of_each_balance_comes_first(
         observations, "_look_for_causes", lambda some, _: looked_for.append(len(some))
     )
     every = [
-        account(seen("1", "0", at=1), seen("2", "0", at=2), asset=f"A{n:02}") for n in range(count)
+        account(seen("1", "0", at=1), seen("2", "0", at=2), asset=f"A{n:02}", due="4")
+        for n in range(count)
     ]
     gone = account(due="4", asset="gone")
     problems, explained, total = broken_changes(
