@@ -1,7 +1,10 @@
 """Several workers, one list: the same rows as one worker reads, however they lie in time."""
 
+import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,9 +12,13 @@ from fake_service import FakeService, moment, transfer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fundlab.base.errors import DataError, NetworkError
+from fundlab.base.errors import DataError, InvalidRequest, NetworkError
+from fundlab.base.values import Instant
+from fundlab.sync import table_pages
 from fundlab.sync.loaders import load_events, load_transfers
+from fundlab.sync.table_pages import Fetched, ask_table, fetch
 from fundlab.sync.windows import Board, Window
+from fundlab.tables import TABLES
 
 
 def service_of(seconds: list[int], largest_page: int = 100, **options: Any) -> FakeService:
@@ -185,3 +192,208 @@ def test_who_waits_for_none_gets_none() -> None:
         shared = Board(newest=100, waiting=waiting, idle=idle)
         assert shared.split(Window(10, 50), reached=20) is None
         assert len(shared.waiting) == len(waiting)
+
+
+def test_two_of_what_waits_is_enough_for_two() -> None:
+    """Who waits for a window gives none away while there is one for each who waits."""
+    shared = Board(newest=100, waiting=[Window(1, 2)], idle=2)
+    assert shared.hungry
+    assert not Board(newest=100, waiting=[Window(1, 2)], idle=1).hungry
+    assert shared.split(Window(10, 12), reached=10) is None
+    assert shared.split(Window(None, 13), reached=11) == Window(11, 12)
+
+
+@pytest.mark.parametrize(
+    ("window", "count", "span", "edges"),
+    [
+        ((0, 100), 4, (0, 1000), [0, 25, 50, 75, 100]),
+        ((0, 100), 1, (0, 1000), [0, 100]),
+        ((None, None), 2, (10, 20), [None, 15, None]),
+        ((50, 60), 2, (0, 55), [50, 52, 60]),
+        ((0, 60), 2, (40, 90), [0, 50, 60]),
+        ((60, 70), 2, (0, 50), [60, 70]),
+        ((60, 70), 2, (0, 60), [60, 70]),
+        ((60, 70), 2, (80, 90), [60, 70]),
+        ((0, 2), 4, (0, 9), [0, 1, 2]),
+        ((None, 5), 3, (2, 9), [None, 3, 4, 5]),
+    ],
+)
+def test_a_window_is_cut_where_rows_may_be(
+    window: Any, count: int, span: tuple[int, int], edges: list[int | None]
+) -> None:
+    found = list(Window(*window).parts(count, span))
+    assert found == [Window(*pair) for pair in pairwise(edges)]
+
+
+class TestBoard:
+    def test_it_ends_once_nobody_can_give_anything(self) -> None:
+        shared = Board(newest=100, waiting=[Window(1, 2), Window(3, 4)])
+        assert (shared.take(), shared.busy, shared.idle) == (Window(3, 4), 1, 0)
+        assert (shared.take(), shared.busy, shared.idle) == (Window(1, 2), 2, 0)
+        shared.finished()
+        shared.finished()
+        assert (shared.take(), shared.busy, shared.idle) == (None, 0, 0)
+
+    def test_nothing_is_taken_once_it_stopped(self) -> None:
+        shared = Board(newest=100, waiting=[Window(1, 2)])
+        shared.stop()
+        assert shared.take() is None
+
+    @pytest.mark.parametrize(
+        ("change", "then"),
+        [
+            (lambda shared: shared.split(Window(10, 50), reached=20), [None, Window(35, 50)]),
+            (lambda shared: shared.finished(), [None, None]),
+            (lambda shared: shared.stop(), [None, None]),
+        ],
+    )
+    def test_who_waits_is_woken(self, change: Any, then: list[Any]) -> None:
+        """Two wait; the third, which reads a window, gives half away, ends, or stops all."""
+        shared = Board(newest=100, waiting=[Window(1, 2)])
+        shared.take()
+        with ThreadPoolExecutor(2) as waiting:
+            found = [waiting.submit(shared.take) for _ in range(2)]
+            deadline = time.monotonic() + 5
+            while shared.idle < 2 and time.monotonic() < deadline:
+                time.sleep(0.001)
+            change(shared)
+            if then[1] is not None:  # one has it; the other goes on waiting until both are done
+                while shared.busy < 2 and time.monotonic() < deadline:
+                    time.sleep(0.001)
+                shared.finished()
+                shared.finished()
+            done = [one.result(timeout=5) for one in found]
+        assert sorted(done, key=str) == sorted(then, key=str)
+
+
+NOW_S = 20
+
+
+def pages_of(
+    seconds: list[int | None], monkeypatch: pytest.MonkeyPatch, page: int = 2, **given: Any
+) -> list[Fetched]:
+    """What one worker reads of rows of these seconds, at the twentieth."""
+    monkeypatch.setattr(table_pages.time, "time_ns", lambda: at(NOW_S))
+    rows = [
+        transfer(n, created_at="0001-01-01T00:00:00Z" if one is None else moment(one))
+        for n, one in enumerate(seconds)
+    ]
+    set_aside = given.pop("set_aside", False)
+    if set_aside:
+        rows[0]["total"] = "lots"
+    service = FakeService(rows, largest_page=page)
+    asked = ask_table(TABLES["transfers"], given)
+    return list(fetch(service, asked, 1, set_aside=set_aside))
+
+
+def at(second: float) -> int:
+    return (1_772_323_200 + int(second)) * 10**9
+
+
+class TestCovered:
+    """Complete with a page is what lies before its newest row, as far as all came in order."""
+
+    def test_and_how_many_rows_there_will_be(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pages = pages_of([10, 11, 12, 13, 14, 15], monkeypatch)
+        assert [page.covered for page in pages] == [
+            (None, at(11)), (at(11), at(13)), (at(13), at(15)),
+        ]  # fmt: skip
+        # Two rows in one second make 20 in the ten there are; four in three, 13; six in five, 12.
+        assert [page.expected for page in pages] == [20, 13, 12]
+        assert len({page.walk for page in pages}) == 1
+
+    def test_within_bounds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        bounds = {
+            "created_at_gte": Instant.from_ns(at(10)),
+            "created_at_lt": Instant.from_ns(at(16)),
+        }
+        pages = pages_of([9, 11, 12, 13, 16], monkeypatch, **bounds)
+        assert [page.rows.num_rows for page in pages] == [2, 1]
+        assert [page.covered for page in pages] == [(at(10), at(12)), (at(12), at(16))]
+        assert [page.expected for page in pages] == [10, 5]
+
+    @pytest.mark.parametrize(
+        ("seconds", "given", "covered"),
+        [
+            ([10, 11, 12], {"order": "DESC"}, [None, None]),
+            ([10, 11, 12], {"order": "ASC", "type": "WIRE_DEPOSIT"}, [None, None]),
+            ([10, 11, 12], {"set_aside": True}, [None, None]),
+            ([None, 11, 12], {}, [None, None]),
+            ([10, 10, 10], {}, [(None, at(10)), (at(10), at(10))]),
+            ([], {}, [None]),
+        ],
+    )
+    def test_not_where_rows_may_be_missing(
+        self, monkeypatch: pytest.MonkeyPatch, seconds: Any, given: Any, covered: list[Any]
+    ) -> None:
+        assert [page.covered for page in pages_of(seconds, monkeypatch, **given)] == covered
+
+    def test_nor_from_where_the_order_breaks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        service = FakeService([transfer(n) for n in (10, 11, 12, 13)], largest_page=2)
+        bodies = [
+            {"items": [transfer(11), transfer(12)], "next_page_cursor": "a"},
+            {"items": [transfer(10), transfer(13)], "next_page_cursor": "b"},
+            {"items": [transfer(14)]},
+        ]
+        monkeypatch.setattr(
+            service, "fetch_page", lambda *_: json.dumps(bodies.pop(0)).encode(), raising=False
+        )
+        found = list(fetch(service, ask_table(TABLES["transfers"], {}), 1))
+        assert [page.covered for page in found] == [(None, at(12)), None, None]
+        assert [len(page.rows) for page in found] == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "twice"),
+    [
+        ([], []),
+        ([(1, "a"), (2, "a")], []),
+        ([(1, "a"), (1, "a"), (2, "b")], []),
+        ([(2, "a"), (2, "b"), (1, "a"), (1, "b"), (3, "c")], ["t-000001", "t-000002"]),
+        ([(1, "a"), (1, "b"), (1, "a")], ["t-000001"]),
+    ],
+)
+def test_a_page_that_contradicts_itself(rows: list[tuple[int, str]], twice: list[str]) -> None:
+    service = FakeService([transfer(number, memo=memo) for number, memo in rows])
+    (page,) = fetch(service, ask_table(TABLES["transfers"], {}), 1)
+    assert table_pages.contradicted_ids(page) == twice
+
+
+@pytest.mark.parametrize(
+    ("seconds", "honours", "given", "span"),
+    [
+        ([3, 5, 9], {"created_at"}, {}, (3, 9)),
+        ([3, 5, 9], set(), {}, None),
+        ([], {"created_at"}, {}, None),
+        ([3], {"created_at"}, {}, None),
+        ([3, None], {"created_at"}, {}, None),
+        ([3, 5, 9], {"created_at"}, {"order_by": "CREATED_AT"}, None),
+        ([3, 5, 9], {"created_at", "updated_at"}, {"updated_at_gte": moment(4)}, None),
+        ([3, 5, 9], {"created_at"}, {"created_at_gte": moment(4)}, (5, 9)),
+        ([3, 5, 9], {"created_at"}, {"type": "WIRE_DEPOSIT"}, (3, 9)),
+    ],
+)
+def test_the_oldest_and_the_newest_show_whether_windows_are_honoured(
+    seconds: list[int | None], honours: set[str], given: dict[str, Any], span: Any
+) -> None:
+    rows = [
+        transfer(n, created_at="0001-01-01T00:00:00Z" if one is None else moment(one))
+        for n, one in enumerate(seconds)
+    ]
+    for strict in (False, True) if not honours else (False,):
+        service = FakeService(rows, honours=honours, strict=strict)
+        found = table_pages._probed_span(service, ask_table(TABLES["transfers"], given))
+        assert found == (span and tuple(map(at, span)))
+
+
+@pytest.mark.parametrize(("apart_ns", "shared"), [(1, False), (2, True)])
+def test_there_is_something_to_share_from_two_nanoseconds_on(apart_ns: int, shared: bool) -> None:
+    times = [moment(3), moment(3, apart_ns)]
+    service = FakeService([transfer(n, created_at=one) for n, one in enumerate(times)])
+    found = table_pages._probed_span(service, ask_table(TABLES["transfers"], {}))
+    assert found == ((at(3), at(3) + apart_ns) if shared else None)
+
+
+def test_a_table_that_no_operation_lists() -> None:
+    with pytest.raises(InvalidRequest, match="balances do not come in pages"):
+        ask_table(TABLES["balances"], {})
