@@ -280,6 +280,119 @@ def test_a_client_that_is_never_refused_does_not_grow() -> None:
     assert sum(sys.getsizeof(value) for value in vars(pace).values()) < 10_000
 
 
+def gap_of(pace: Pace, now: list[float]) -> float:
+    """How far apart turns come: the first is taken as soon as it may be."""
+    first, second = object(), object()
+    if wait := pace.wait_s(first):
+        now[0] += wait
+        assert pace.wait_s(first) == 0
+    wait = pace.wait_s(second)
+    pace.leave(second)
+    return wait
+
+
+@pytest.mark.parametrize(
+    ("limit", "accepted", "asked", "gap"),
+    [
+        (None, [0, 1, 2], 2, 5 / 3), (None, [], 1, 1), (None, [], 30, 2), (None, [3] * 4, 2, 0.5),
+        # Of the ten seconds before the refusal, and no faster than the own limit.
+        (None, [-7] * 10, 2, 1.2), (None, [-8] + [-7] * 10, 2, 1.2), (0.4, [], 1, 2.5),
+        (0.5, [3] * 4, 1, 2),
+    ],
+)  # fmt: skip
+def test_turns_come_as_far_apart_as_what_was_accepted(
+    limit: float | None, accepted: list[float], asked: float, gap: float
+) -> None:
+    now = [0.0]
+    pace = Pace(limit, lambda: now[0])
+    for now[0] in accepted:
+        pace.accepted(now[0])
+    now[0] = 3.0
+    assert pace.refused(3.0, asked, 0.0) == asked
+    assert gap_of(pace, now) == pytest.approx(gap)
+
+
+def refused_once() -> tuple[Pace, list[float]]:
+    """At 3 s, so that turns come a second apart."""
+    now = [3.0]
+    pace = Pace(None, lambda: now[0])
+    pace.refused(3.0, 1.0, 0.0)
+    return pace, now
+
+
+def test_a_refusal_more_slows_down_by_a_third_up_to_two_seconds() -> None:
+    pace, now = refused_once()
+    now[0] = 4.0
+    assert pace.refused(2.9, None, 0.0) == 0.125  # sent before the first was known
+    assert gap_of(pace, now) == 1.0
+    gaps = []
+    for asked in (None, None, None):
+        pace.refused(now[0], asked, 0.0)
+        gaps.append(gap_of(pace, now))
+    assert gaps == pytest.approx([1.3, 1.69, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("count", "at", "gap"),
+    [(10, 13.0, 1 / 1.15), (9, 13.0, 1.0), (10, 12.9, 1.0), (11, 13.0, 1 / 1.15)],
+)
+def test_ten_accepted_in_ten_seconds_speed_up(count: int, at: float, gap: float) -> None:
+    pace, now = refused_once()
+    now[0] = at
+    for _ in range(count):
+        pace.accepted(at)
+    assert gap_of(pace, now) == pytest.approx(gap)
+
+
+def test_steps_grow_and_a_refusal_goes_back_to_what_was_good() -> None:
+    pace, now = refused_once()
+    gaps = []
+    for at in (13.0, 23.0, 33.0):
+        now[0] = at
+        for _ in range(10):
+            pace.accepted(at)
+        gaps.append(gap_of(pace, now))
+    assert gaps == pytest.approx([1 / 1.15, 1 / 1.15 / 1.3, 1 / 1.15 / 1.3 / 1.6])
+    now[0] = 40.0
+    pace.refused(40.0, None, 0.0)
+    assert gap_of(pace, now) == pytest.approx(1 / 1.15 / 1.3)
+    # What it was good at is slower than that from then on, and steps begin anew.
+    pace.refused(now[0], None, 0.0)
+    assert gap_of(pace, now) == pytest.approx(1.3 / 1.15 / 1.3)
+    now[0] += 10.0
+    for _ in range(10):
+        pace.accepted(now[0])
+    assert gap_of(pace, now) == pytest.approx(1.3 / 1.15 / 1.3 / 1.15)
+
+
+def test_a_refusal_after_twenty_accepted_and_pauses_slows_nobody_down() -> None:
+    for count, later, gap in ((20, 2.5, 1.0), (19, 2.5, 1.3), (20, 2.4, 1.3)):
+        pace, now = refused_once()
+        now[0] = 3.0 + later
+        for _ in range(count):
+            pace.accepted(3.5)
+        pace.refused(now[0], None, 0.0)  # for 0.125 s
+        assert gap_of(pace, now) == pytest.approx(gap)
+
+
+def test_turns_stand_in_line_a_gap_apart() -> None:
+    now = [10.0]
+    pace = Pace(4.0, lambda: now[0])
+    assert took_turn(pace)
+    turns = [object() for _ in range(3)]
+    assert [pace.wait_s(turn) for turn in turns] == [0.25, 0.5, 0.75]
+    assert [pace.wait_s(turn) for turn in turns] == [0.25, 0.5, 0.75]
+    pace.leave(turns[0])
+    pace.leave(object())
+    assert [pace.wait_s(turn) for turn in turns[1:]] == [0.25, 0.5]
+    pace.hold(0.1)
+    assert pace.wait_s(turns[1]) == 0.25
+    pace.hold(2.0)
+    assert pace.wait_s(turns[1]) == 2.0
+    now[0] = 12.0
+    assert [pace.wait_s(turn) for turn in turns[1:]] == [0.0, 0.25]
+
+
 def test_one_line_an_episode() -> None:
     now = [0.0]
     pace = Pace(None, lambda: now[0])
