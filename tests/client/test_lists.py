@@ -11,6 +11,8 @@ from scripted import answer
 
 from fundlab.base import errors
 from fundlab.client.client import Client
+from fundlab.client.pages import Asked, Pages, whole_number
+from fundlab.models import OPERATIONS
 
 
 def page(*ids: str, cursor: str | None = "", **more: Any) -> bytes:
@@ -160,3 +162,54 @@ def test_a_number_that_json_does_not_have_is_no_answer(
     with pytest.raises(errors.ProtocolError, match="not JSON"):
         list(client.list_transfers())
     assert [row.memo for row in client.list_transfers()] == ["NaN Infinity"]
+
+
+def test_a_walk_ends_beyond_its_bounds_and_not_on_them() -> None:
+    pages = Pages("list", [])
+    for number in range(3):
+        for _ in range(1000):
+            pages.note([])
+        pages.note([f"row {number}"])
+    for _ in range(1000):
+        pages.note([])
+    with pytest.raises(errors.ProtocolError, match="list: 1001 pages in succession without rows"):
+        pages.note([])
+    pages = Pages("list", [])
+    pages.note(["a"])
+    for _ in range(20):
+        pages.note(["a", "a"])
+    with pytest.raises(errors.ProtocolError, match="21 pages in succession without a new row"):
+        pages.note(["a"])
+    pages.note(["a", "b"])
+    pages.note(["a"])  # one is repeated again
+    pages = Pages("list", [("limit", "9"), ("page_cursor", "x")])
+    pages.follow("y")
+    assert pages.params == [("limit", "9"), ("page_cursor", "y")]
+    with pytest.raises(errors.ProtocolError, match="page 2 repeats the cursor 'y' of an earlier"):
+        pages.follow("y")
+    assert not pages.ended
+    pages.follow("")
+    assert pages.ended
+
+
+def test_what_a_list_cannot_be_asked_is_named() -> None:
+    transfers = OPERATIONS["list_transfers"]
+    many = [str(number) for number in range(101)]
+    with pytest.raises(errors.InvalidRequest, match="get_transfer does not list anything"):
+        Asked(OPERATIONS["get_transfer"], {}, "get_transfer")
+    with pytest.raises(errors.InvalidRequest, match=r"all: status \(did you .* accepted are .*own"):
+        Asked(transfers, {"status": "x"}, "all", ["own"])
+    with pytest.raises(errors.InvalidRequest, match="page_cursor continues a single list; give at"):
+        Asked(transfers, {"ids": many, "page_cursor": "x"}, "all")
+    assert len(Asked(transfers, {"ids": many[:100], "page_cursor": "x"}, "all").parts) == 1
+    parts = Asked(transfers, {"ids": many, "profile_ids": many}, "all").parts
+    assert [len(part.filters["ids"]) for part in parts] == [100, 100, 1, 1]
+    assert Asked(transfers, {"ids": []}, "all").parts == []
+    for value, least, fits in ((7, 7, True), (6, 7, False), (-1, None, True), (True, None, False),
+                               (1.0, None, False), ("1", None, False)):  # fmt: skip
+        if fits:
+            assert whole_number(value, "n", least) == value
+            continue
+        wanted = "a whole number" + (f", {least} or more" if least else "")
+        with pytest.raises(errors.InvalidRequest, match=f"is not accepted; give {wanted}$"):
+            whole_number(value, "n", least)
