@@ -159,10 +159,10 @@ def answer_with_rows(rows: pd.DataFrame, as_json: bool, nothing: str) -> None:
     """Rows of the journal: one line each, and what is to be said of it below."""
     from fundlab.display import Cell, Table
 
-    plain = rows.astype("object").where(rows.notna(), None)
-    for name in ("confirmed_at", "noted_at", "amount", "fee", "total"):
-        plain[name] = [None if one is None else str(one) for one in plain[name]]
-    found = plain.to_dict("records")
+    found = rows.astype("object").where(rows.notna(), None).to_dict("records")
+    for row in found:  # and not in the frame, whose columns of text have no None
+        for name in ("confirmed_at", "noted_at", "amount", "fee", "total"):
+            row[name] = None if row[name] is None else str(row[name])
     names = ("confirmed_at", "state", "status", "action", "amount", "asset", "account", "ref_id",
              "resource_id")  # fmt: skip
     columns = [one for one in names if any(row[one] for row in found)]

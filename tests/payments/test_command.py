@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import fundlab as fl
 from fundlab import cli
 
 Run = Any
@@ -275,3 +276,20 @@ def test_without_standard_error_the_payment_is_told(bench: Any, run: Run, stream
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert f"PENDING: transfer {bench.made()[0].id}" in done.stdout
+
+
+def test_what_has_no_amount_stands_beside_payments_in_the_journal(
+    bench: Any, run: Run, fundlab: Any
+) -> None:
+    assert run("--amount", "70.00", "--yes")[0] == 0
+    plan = fl.plan_deposit(bench.client, profile_id=bench.profile_id, say=bench.said.append)
+    made = plan.submit(plan.code)
+    status, out, err = fundlab("journal")
+    assert status == 0, err
+    paid, instructions = sorted(out.splitlines()[1:], key=lambda line: made.id in line)
+    assert paid.split()[2:7] == ["done", "PENDING", "withdrawal", "70.00", "USD"]
+    assert instructions.split()[2:6] == ["done", "VALID", "deposit", "instructions"]
+    assert "NaN" not in out
+    rows = {row["action"]: row for row in json.loads(fundlab("journal", "--json")[1])["rows"]}
+    assert rows["withdrawal"]["amount"] == "70"
+    assert rows["deposit instructions"]["amount"] is None
