@@ -372,12 +372,20 @@ def test_how_far_a_pack_is_can_be_seen_and_the_rows_of_its_workbook(
     assert int(rows.replace(",", "")) == sum(int(last) - int(first) for first, last in ends)
 
 
+@pytest.fixture(scope="module")
+def closed_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[fl.Store, Path]:
+    """A store that is closed by when transfers were created, and its pack."""
+    folder = tmp_path_factory.mktemp("once")
+    store = months.made(folder / "store", 3).store
+    reports.write_pack(store, store.close("2026-02", "created", by="Ana"), folder / "pack")
+    return store, folder / "pack"
+
+
 @pytest.mark.parametrize("when", ["from the start", "once its rows are read"])
 def test_what_is_beyond_the_memory_is_said_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+    closed_once: tuple[fl.Store, Path], monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    store = months.made(tmp_path / "store", 3).store
-    reports.write_pack(store, store.close("2026-02", "created", by="Ana"), tmp_path / "pack")
+    store, pack = closed_once
     hold = inputs.hold_in_duckdb
 
     def little(*given: Any) -> Any:
@@ -394,7 +402,7 @@ def test_what_is_beyond_the_memory_is_said_in_one_line(
         store.close("2026-02", by="Ana")
     assert "\n" not in str(told.value)
     assert len(store.closes()) == 1
-    (line,) = reports.reperform(store, tmp_path / "pack")
+    (line,) = reports.reperform(store, pack)
     assert "Out of Memory" in line
     assert "\n" not in line
 

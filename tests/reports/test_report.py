@@ -491,7 +491,7 @@ def test_what_a_report_has_not_is_answered_with_what_it_has() -> None:
 
 def test_the_closing_balances_are_headed_by_what_is_shown_beside_them(undrawn: None) -> None:
     changes = "and what the period changed"
-    page = reports.render_html(build())
+    page = usual_page()
     assert ("<span>Closing balances</span>" in page, changes in page) == (True, False)
     page = reports.render_html(build(period="2026-02"))
     assert f"<span>Closing balances, {changes}</span>" in page

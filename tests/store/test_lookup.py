@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fake_service import FakeService, moment, transfer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fundlab import Store
@@ -21,6 +21,7 @@ from fundlab.store.staging import Stage
 from fundlab.tables import TABLES, decode_page
 
 
+@settings(max_examples=30)
 @given(st.lists(st.text(max_size=200), max_size=12), st.text(max_size=200))
 def test_a_text_has_one_hash_whatever_stands_beside_it(others: list[str], text: str) -> None:
     alone = hash_texts(pa.array([text]))[0]

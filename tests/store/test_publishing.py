@@ -108,12 +108,20 @@ def test_each_engine_reads_what_the_store_reads(store: Store, tmp_path: Path, fo
     assert store.read("transfers")["total"].sum() == SUM
 
 
+@pytest.fixture(scope="module")
+def sample_published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sample")
+    fl.sample().publish(folder)
+    return folder
+
+
 @pytest.mark.parametrize("table", TABLES)
-def test_each_table_has_the_rows_and_columns_of_the_store(tmp_path: Path, table: str) -> None:
-    fl.sample().publish(tmp_path)
+def test_each_table_has_the_rows_and_columns_of_the_store(
+    sample_published: Path, table: str
+) -> None:
     keys = ["observed_at", "profile_id", "asset"] if table == "balances" else ["created_at", "id"]
     expected = fl.sample().read_arrow(table).sort_by([(key, "ascending") for key in keys])
-    published = pq.read_table(tmp_path / table).drop_columns(["month"])
+    published = pq.read_table(sample_published / table).drop_columns(["month"])
     published = published.sort_by([(key, "ascending") for key in [f"{keys[0]}_ns", *keys[1:]]])
     moments = [f.name for f in expected.schema if pa.types.is_timestamp(f.type)]
     names = {*expected.column_names, *(f"{name}_ns" for name in moments)}
