@@ -243,7 +243,7 @@ def accounts_of(transfers: Snapshot, balances: Snapshot, moved: Sums) -> Account
     for pair in sorted({*sums, *answered, *unseen}):
         mine, observations = sums.get(pair, []), seen.get(pair, [])
         opening = observations[0].difference if observations and begins is not None else _NOTHING
-        asked_for = learned.get(pair, last + 1) <= last
+        asked_for = pair in learned and learned[pair] <= last
         asked_for = asked_for and pair not in unseen  # what is not shown may be there
         due = _at(mine, last) if asked_for else _NOTHING
         now = mine[-1][1] if mine else None

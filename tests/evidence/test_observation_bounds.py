@@ -268,7 +268,8 @@ def rows_of(*rows: Any) -> pa.Table:
 
 
 def published(seq: int, begins: int | None = None, mark: int | None = None) -> Any:
-    marks = {} if mark is None else {"a": {"at": str(Instant.from_ns(mark))}}
+    at = {"a": (mark or 0) - 7, "b": mark or 0, "c": 0}
+    marks = {name: {"at": str(Instant.from_ns(ns))} for name, ns in at.items() if mark}
     return SimpleNamespace(seq=seq, begins=begins, watermark=marks)
 
 
