@@ -226,12 +226,12 @@ def check_anchor(anchor: Anchor, there_is: Anchor) -> list[Problem]:
             add(name, f"{noun} 1 to {count}", "as anchored", f"{which} rewritten, or their order")
         if wanted is None:
             continue
-        places = {leaf: number for number, leaf in enumerate(there, 1)}
-        for number, (was, now) in enumerate(zip(wanted, same, strict=False), 1):
+        places = {leaf: place for place, leaf in enumerate(there, 1)}
+        for place, (was, now) in enumerate(zip(wanted, same, strict=False), 1):
             if was == now:
                 continue
             found = f"moved to {places[was]}" if was in places else "rewritten"
-            add(name, f"{noun} {number}", "as anchored", found)
+            add(name, f"{noun} {place}", "as anchored", found)
     if not problems:
         cut = {name: list(lanes[name][:count]) for name, count in every.items()}
         if make_anchor(cut, number, hash_).hash != anchor.hash:
