@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
@@ -23,14 +24,17 @@ from joserfc.jwk import import_key
 from jwcrypto import jwk
 from jwcrypto import jws as jwcrypto_jws
 
-from fundlab.base.errors import SettingsError
+from fundlab.base.errors import SettingsError, SigningFailed
 from fundlab.client.signing import (
     EcSigner,
     EdSigner,
+    is_signed,
+    key_pair,
     load_signer,
     new_key,
     raw_signature,
     request_signature,
+    signer_of,
 )
 from fundlab.settings.secret import Secret
 
@@ -247,3 +251,90 @@ def test_new_keys_can_be_encrypted(tmp_path: Path) -> None:
     new_key("EdDSA", tmp_path / "k", Secret("pw"))
     assert b"ENCRYPTED" in (tmp_path / "k").read_bytes()
     assert load_signer(tmp_path / "k", "k", Secret("pw")).alg == "EdDSA"
+
+
+# ------------------------------------------------------------------------ signers of other places
+
+
+class Device:
+    """A signer elsewhere, which gives ``given`` or raises it."""
+
+    kid, alg = "key-1", "ES256"
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def sign(self, message: bytes) -> Any:
+        if isinstance(self.given, Exception):
+            raise self.given
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (b"x" * 64, None), (b"x" * 63, "gave 63 bytes, not the 64 of an ES256 signature"),
+        (b"x" * 65, "gave 65 bytes, not the 64"), ("x" * 64, "gave str, not bytes"),
+        (OSError("gone"), "the signer of key key-1 raised OSError$"),
+    ],
+)  # fmt: skip
+def test_what_a_device_gives_is_a_signature_or_named(given: Any, told: str | None) -> None:
+    asked: dict[str, Any] = {"method": "GET", "target": "/", "body": b"", "timestamp": 1}
+    if told is None:
+        signed = request_signature(Device(given), **asked, prefix="")
+        assert decoded(signed.split(".")[2]) == given
+        return
+    with pytest.raises(SigningFailed, match=told) as refused:
+        request_signature(Device(given), **asked, prefix="")
+    assert isinstance(refused.value.__cause__, OSError) == isinstance(given, OSError)
+
+
+@pytest.mark.parametrize("alg", ["ES256", "EdDSA"])
+def test_a_signature_is_checked_against_its_message_and_its_key(alg: str) -> None:
+    signer, other = (signer_of(key_pair(alg)[0], "key", "k") for _ in "ab")
+    signature = signer.sign(b"message")
+    assert is_signed(signer, b"message", signature)
+    assert not is_signed(signer, b"messagf", signature)
+    assert not is_signed(other, b"message", signature)
+    # Each half of it counts.
+    for place in (0, 31, 32, 63):
+        changed = bytearray(signature)
+        changed[place] ^= 1
+        assert not is_signed(signer, b"message", bytes(changed))
+    with pytest.raises(SettingsError, match="the public key of 'key-1' is not here to check with"):
+        is_signed(Device(b""), b"message", signature)
+
+
+@pytest.mark.parametrize(
+    ("password", "accepted"),
+    [("p" * 1023, True), ("p" * 1024, False), ("é" * 512, False), ("p", True), ("", False),
+     ("\ud800p", False), ("p\udfff", False), ("\ud7ff\ue000", True)],
+)  # fmt: skip
+def test_a_password_is_one_that_openssl_takes(password: str, accepted: bool) -> None:
+    secret = Secret(password)
+    if accepted:
+        pem, _ = key_pair("EdDSA", secret)
+        assert signer_of(pem, "key", "k", secret).alg == "EdDSA"
+        return
+    with pytest.raises(SettingsError, match="cannot be used: give up to 1023 bytes of text") as no:
+        key_pair("EdDSA", secret)
+    assert no.value.__context__ is None
+
+
+def test_a_new_key_is_on_the_disk_or_nothing_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, sizes = tmp_path / "key.pem", []
+    monkeypatch.setattr("os.fsync", lambda handle: sizes.append(os.fstat(handle).st_size))
+    new_key("EdDSA", out)
+    assert sizes == [out.stat().st_size]
+    with pytest.raises(SettingsError, match="cannot be written: No such file or directory"):
+        new_key("EdDSA", tmp_path / "none" / "key.pem")
+    for error, kind, told in (
+        (OSError(28, "No space left on device"), SettingsError, "cannot be written: No space left"),
+        (KeyboardInterrupt("now"), KeyboardInterrupt, "now"),
+    ):  # fmt: skip
+        monkeypatch.setattr("os.fsync", lambda handle, error=error: (_ for _ in ()).throw(error))
+        with pytest.raises(kind, match=told):
+            new_key("EdDSA", tmp_path / "other.pem")
+        assert not (tmp_path / "other.pem").exists()
