@@ -213,3 +213,21 @@ def test_what_a_list_cannot_be_asked_is_named() -> None:
         wanted = "a whole number" + (f", {least} or more" if least else "")
         with pytest.raises(errors.InvalidRequest, match=f"is not accepted; give {wanted}$"):
             whole_number(value, "n", least)
+
+
+def test_a_client_closes_its_connections_and_says_how_far_a_list_is(
+    server: scripted.Scripted, make_client: Any
+) -> None:
+    server.script(page("a"))
+    with make_client() as client:
+        rows = client.list_transfers()
+        assert repr(rows) == "<Rows of list_transfers: 0 pages so far>"
+        assert [row.id for row in rows] == ["a"]
+        assert repr(rows) == "<Rows of list_transfers: 1 pages so far>"
+        assert client.fetch_page("list_transfers", []) == page("a").partition(b"\r\n\r\n")[2]
+        used = server.connections
+    [*client.list_transfers()]
+    assert server.connections > used  # as the first was closed
+    for operation in ("get_transfer", "list_bogus"):
+        with pytest.raises(errors.InvalidRequest, match=f"operation='{operation}' is not accepted"):
+            client.fetch_page(operation, [])
