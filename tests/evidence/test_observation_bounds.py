@@ -66,6 +66,12 @@ def account(*observed: Observation, **more: Any) -> Account:
         ([seen("5", "5")], {"now": "6"}, "until"),
         ([seen("5", "5")], {"now": None}, "until"),
         ([seen("0", "0")], {"now": None}, "now"),
+        ([seen("1", "1"), seen("2", "2"), seen("3", "3")], {"now": "3"}, "now"),
+        (
+            [seen("1", "1", 1), seen("2", "2", 1), seen("2", "2", 3)],
+            {"now": "2", "newest": 3},
+            "now",
+        ),
     ],
 )
 def test_how_far_a_balance_is_proved(observed: Any, more: Any, proof: str) -> None:
@@ -323,15 +329,21 @@ def test_sums_by_the_publications_that_are_looked_at() -> None:
     }  # fmt: skip
     assert learned == {USD: 1, ("p", "BTC"): 2}
     assert (standing[USD], standing["p", "BTC"], count) == (3, 1, 5)
+    assert moves(published(1)).sums([1, 2], [rows.slice(3), rows.slice(0, 3)]) == (
+        sums,
+        learned,
+        standing,
+        count,
+    )
     assert moves().sums([], []) == ({}, {}, Counter(), 0)
     at = observations._at
     assert [at(sums[USD], seq) for seq in range(5)] == [Decimal(n) for n in (0, 3, 5, 11, 11)]
 
 
 def brought(created: int, updated: int, direction: str = "DEBIT", since: int = 3) -> Any:
-    """A transfer that publication ``since`` brought: the store began at 200 until the second."""
+    """A transfer that publication ``since`` brought: the store began at 200 at 300, then at 200."""
     row = {"created_at": created, "updated_at": updated, "direction": direction}
-    publications = [published(1, 200, 1000), published(2, 200, 2000), published(3, 100, 3000)]
+    publications = [published(1, 300, 1000), published(2, 200, 2000), published(3, 100, 3000)]
     tables = moves(*publications).of([rows_of(("t", since, None, row))])
     return sorted(
         (made[FROM], made[TO], made["status"], made["counts"], int(made["change"]))
@@ -346,6 +358,7 @@ def brought(created: int, updated: int, direction: str = "DEBIT", since: int = 3
         (100, 500, 3, [(0, 1), (1, None)]), (150, 1000, 3, [(0, 1), (1, None)]),
         (150, 1001, 3, [(0, 2), (2, None)]), (150, 2001, 3, [(0, 3), (3, None)]),
         (150, 9000, 3, [(0, 3), (3, None)]), (150, 500, 2, [(2, None)]),
+        (250, 500, 3, [(3, None)]), (250, 500, 2, [(0, 1), (1, None)]), (300, 500, 2, [(2, None)]),
     ],
 )  # fmt: skip
 def test_what_a_wider_sync_brought_was_there_before(

@@ -84,6 +84,11 @@ def judged(
          "1 of 2 balances rebuilt from 9 transfers equals what the service reports, " +
          EQUAL.format(3) + " 1 balance is proved only until 1970-01-01 00:03 UTC: 'fundlab sync "
          "balances' fetches the proof."),
+        ([stale()], 9, "partly_proved",
+         "Not all is proved: 0 breaks, but 1 of 1 balance is not proved against the newest "
+         "transfers",
+         "1 balance is proved only until 1970-01-01 00:03 UTC: 'fundlab sync balances' fetches the "
+         "proof."),
         ([agrees(), agrees("BTC"), stale(), stale("ETH")], 9, "partly_proved",
          "Not all is proved: 0 breaks, but 2 of 4 balances are not proved against the newest "
          "transfers",
@@ -242,9 +247,8 @@ def test_beside_a_period_without_transfers_nothing_is_to_be_proud_of() -> None:
 
 def test_tables_that_end_before_now_prove_nothing() -> None:
     table = judged(agrees()).table.assign(status="closing_unknown")
-    found = verdict.pronounce(
-        table.drop(columns="since"), judged(agrees()).observations, begins=None, transfers=1
-    )
+    seen_of = judged(differs(), agrees("C")).observations
+    found = verdict.pronounce(table.drop(columns="since"), seen_of, begins=None, transfers=1)
     assert (found.state, found.balances, found.detail) == (
         "nothing_to_compare", 0, verdict._CUT,
     )  # fmt: skip
