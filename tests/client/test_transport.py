@@ -15,7 +15,7 @@ from fundlab.base import errors
 from fundlab.base.values import Instant
 from fundlab.client.client import Client
 from fundlab.client.http import Answer
-from fundlab.client.transport import Grant, TokenSource, without
+from fundlab.client.transport import Grant, TokenSource, read_grant, without
 from fundlab.settings.secret import Secret
 
 NOON = 1_790_000_000.0  # 2026-09-21T14:13:20Z
@@ -94,10 +94,12 @@ def test_a_status_is_an_answer_a_redirect_or_an_error(
     with pytest.raises(kind) as refused:
         client.get_transfer("t")
     assert refused.value.status == status
+    assert ("a redirect to" in str(refused.value)) == (status < 400)
     server.token_answers[:] = [answer({"error": "e"}, status)]
     with pytest.raises(kind) as refused:
         client.list_events().__next__()
     assert refused.value.status == status
+    assert ("a redirect to" in str(refused.value)) == (status < 400)
 
 
 def test_what_was_refused_and_what_may_have_been_done_is_said(
@@ -121,6 +123,30 @@ def test_what_was_refused_and_what_may_have_been_done_is_said(
     assert (unsent.refused, unsent.in_doubt, unsent.unsent) == (False, False, True)
 
 
+def test_each_attempt_leaves_a_line(
+    server: scripted.Scripted, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.script(answer(b"{}", 503), answer(b"{}", 503, Retry_After="7"), answer({"id": "t"}))
+    with caplog.at_level("DEBUG", "fundlab.api"):
+        client.get_transfer("t")
+    lines = [(record.levelname, record.getMessage().rpartition(", request")[0])
+             for record in caplog.records if record.name == "fundlab.api"]  # fmt: skip
+    asking = "get_transfer, asking for a token, attempt 1: 200, "
+    assert lines[0][1].startswith(asking)
+    assert lines[1] == ("DEBUG", "token for transfer:read_transfer: 200")
+    assert lines[2:-1] == [
+        ("DEBUG", "get_transfer, attempt 1: 503, 2 bytes"),
+        ("INFO", "get_transfer, attempt 1: 503, 2 bytes; waiting 0 s before the next"),
+        ("DEBUG", "get_transfer, attempt 2: 503, 2 bytes"),
+        ("WARNING", "get_transfer, attempt 2: 503, 2 bytes; waiting 7 s before the next"),
+        ("DEBUG", "get_transfer, attempt 3: 200, 11 bytes"),
+    ]
+    assert lines[-1][1].startswith("get_transfer 200 in ")
+    one, other = (client.transport.new_ref_id() for _ in "ab")
+    assert one != other
+    assert one.startswith("fundlab-")
+
+
 # ------------------------------------------------------------------------------------- secrets
 
 
@@ -129,7 +155,7 @@ def test_what_was_refused_and_what_may_have_been_done_is_said(
     [
         # What was sent is taken out wherever it stands, in a resource where it is 16 signs long.
         (200, "s" * 16, "***"), (200, "s" * 15, "s" * 15), (400, "s" * 15, "***"),
-        (400, "s" * 3, "***"),
+        (400, "s" * 3, "***"), (300, "s" * 3, "***"), (299, "s" * 3, "s" * 3),
     ],
 )  # fmt: skip
 def test_the_secret_that_was_sent_is_taken_out(status: int, secret: str, shown: str) -> None:
@@ -211,3 +237,14 @@ def test_a_token_is_asked_for_when_its_time_is_up_and_serves_until_it_expires() 
     assert endpoint.ask() == "token-6"
     endpoint.source.reject(Secret("token-6"))
     assert endpoint.ask() == "token-7"
+
+
+def test_a_grant_says_until_when_it_is_used_and_serves() -> None:
+    for lifetime, use, ends in ((100, 57.0, 107.0), (120, 67.0, 127.0), (121, 68.0, 128.0)):
+        body = f'{{"access_token": "t", "expires_in": {lifetime}}}'.encode()
+        grant = read_grant(Answer(200, {}, body), frozenset("s"), 7.0)
+        assert isinstance(grant, Grant)
+        assert (grant.use_until, grant.expires_at, grant.scopes) == (use, ends, {"s"})
+    endpoint = Endpoint()
+    with endpoint.source._renewal, pytest.raises(errors.DeadlineExceeded, match="no access token"):
+        endpoint.ask(0.0)  # another thread asks, and takes too long
