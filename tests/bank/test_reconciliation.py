@@ -257,6 +257,106 @@ def test_a_period_has_what_is_of_its_first_and_last_day(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("count", [20, 21])
+def test_up_to_20_unexplained_items_are_shown(count: int, tmp_path: Path) -> None:
+    lines = [f"2026-01-02,-{2**n},{-(2 ** (n + 1)) + 1},r{n},x" for n in range(count)]
+    found = bank.reconcile(paid([]), read_csv(tmp_path, *lines), "2026-01")
+    check_that_it_foots(found)
+    assert found.verdict == f"{count} items unexplained."
+    assert ("and 1 more" in found.text) == (count > 20)
+    assert "0 groups matched" in found.text
+    assert "from the bank's opening balance on" in found.text
+    assert "fundlab bank accept ID" in found.text
+    body = found.to_json()
+    assert (body["ok"], body["unexplained"], body["matched"], body["basis"]) == (
+        False, count, 0, "derived"
+    )  # fmt: skip
+    assert [body[name] for name in ("first", "last", "begins", "difference", "account")] == [
+        "2026-01-01", "2026-01-31", "2026-01-02", "0", None
+    ]  # fmt: skip
+    assert {row["amount"] for row in body["items"]} == {str(-(2**n)) for n in range(count)}
+    assert (body["items"][0]["on"], body["items"][0]["cleared_on"]) == ("2026-01-02", None)
+
+
+def test_what_is_asked_otherwise_than_usual_is_kept(tmp_path: Path) -> None:
+    rows, statement = paid([transfer("t", 70, 4)]), read_csv(tmp_path, "2026-01-05,70,70,r1,t")
+    usual = bank.reconcile(rows, statement, "2026-01")
+    assert (usual.options, usual.verdict, usual.unexplained.empty) == ({}, "All explained.", True)
+    assert "to accept:" not in usual.text
+    with pytest.warns(OtherSideWarning):
+        other = bank.reconcile(
+            rows, statement, "2026-01", side="ours", window=4, balance="1.00", fees=["15", 3]
+        )
+    assert other.options == {"side": "ours", "window": "4", "balance": "1.00", "fees": "15,3"}
+    assert "from the bank's opening balance on" not in other.text
+    wrong = bank.reconcile(rows, statement, "2026-01", balance="71")
+    assert (wrong.ok, wrong.verdict) == (False, "The adjusted balances differ by -1.00.")
+    whole = bank.reconcile(rows, statement)
+    assert (whole.first, whole.last, whole.title) == (
+        date(2026, 1, 5), date(2026, 1, 5), "USD, 2026-01-05 to 2026-01-05")  # fmt: skip
+    for given in ({"as_of": "2026-01-01"}, {"pin": "x"}):
+        with pytest.raises(AnalysisError, match="as_of and pin are of a store"):
+            bank.reconcile(rows, statement, "2026-01", **given)  # type: ignore[arg-type]
+
+
+def test_what_is_booked_twice_is_an_error_of_the_bank(tmp_path: Path) -> None:
+    lines = ["2026-01-05,70,70,r1,t", "2026-01-05,9,79,r2,t", "2026-01-05,8,87,,t",
+             "2026-01-25,70,157,r1,t"]  # fmt: skip
+    found = bank.reconcile(paid([transfer("t", 70, 4, ref="REF-1001")]),
+                           read_csv(tmp_path, *lines), "2026-01")  # fmt: skip
+    check_that_it_foots(found)
+    assert sorted(zip(found.items["category"], found.items["amount"], found.items["why"],
+                      strict=True)) == [
+        ("bank_errors", 70, "booked twice"), ("unrecorded", 8, "no counterpart"),
+        ("unrecorded", 9, "no counterpart"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answers", "said"), [(3, "t, u, v"), (5, "t, w, x and 2 more")])
+def test_up_to_three_answers_are_named(answers: int, said: str, tmp_path: Path) -> None:
+    parts = [("t", 30), ("u", 10), ("v", 20), ("w", 12), ("x", 18)][:answers]
+    rows = paid([transfer(name, much, name="acme") for name, much in parts])
+    (tmp_path / "b.csv").write_text("date,amount,balance,memo\n2026-01-01,30,30,acme\n")
+    found = bank.reconcile(rows, bank.read(tmp_path / "b.csv"), "2026-01")
+    (why,) = found.items.loc[found.items["side"] == "bank", "why"]
+    assert why == f"several answers: {said}"
+
+
+def test_what_a_decision_says_of_an_item_is_said_once(tmp_path: Path) -> None:
+    rows = paid([transfer("t", 70, 4)])
+    (tmp_path / "bank.csv").write_text("date,amount,balance\n2026-01-02,-9,991\n")
+    statement = bank.read(tmp_path / "bank.csv")
+    (entry,) = statement.entries["entry_id"]
+
+    def decided(decision: str, carried: pd.DataFrame | None = None, month: str = "01") -> Any:
+        decisions = pd.DataFrame({"item_id": [entry, "t"], "decision": [decision] * 2})
+        files = statement
+        if carried is not None:
+            (tmp_path / "next.csv").write_text("date,amount,balance\n2026-02-02,1,992\n")
+            files = bank.read(tmp_path / "next.csv")
+        period = f"2026-{month}"
+        return bank.reconcile(rows, files, period, decisions=decisions, carried=carried)
+
+    for decision, categories in (
+        ("accepted", ["unrecorded", "deposits_in_transit"]),
+        ("bank_error", ["bank_errors", "deposits_in_transit"]),
+        ("service_error", ["service_errors", "service_errors"]),
+    ):
+        found = decided(decision)
+        check_that_it_foots(found)
+        assert found.items["category"].tolist() == categories
+        assert found.ok
+        assert {*found.items["why"]} == {f"no counterpart; decided: {decision}"}
+        again = decided("accepted", found.items, "02")
+        check_that_it_foots(again)
+        assert "no counterpart; decided: accepted" in {*again.items["why"]}
+    unknown = decided("match nowhere")
+    assert not unknown.ok
+    assert {*unknown.items["why"]} == {
+        "no counterpart; decided: match nowhere, which is not among what is matched"
+    }
+
+
 def test_open_items_carry_with_their_age(tmp_path: Path) -> None:
     rows = paid([transfer("old", 70, 5), transfer("new", 9, 40)])
     first = read_csv(tmp_path, "2026-01-02,-12,988,r1,charges")
