@@ -71,10 +71,10 @@ def read_mt940(content: bytes) -> list[Page]:
         try:
             if tag == "20":
                 pages.append(Page("interim", number, id=value or None))
-                continue
-            if not pages:
+            elif pages:
+                _take_field(pages[-1], number, tag, value)
+            else:
                 raise ValueError("it stands before :20:, which begins a statement")  # noqa: TRY301
-            _take_field(pages[-1], number, tag, value)
         except ValueError as error:
             raise ValueError(f"line {number}: :{tag}:{shorten(value)}: {error}") from error
     if not any(page.entries or page.kind == "statement" or page.declared for page in pages):

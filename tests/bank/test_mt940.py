@@ -125,6 +125,11 @@ def test_what_stands_between_messages_is_passed_over() -> None:
             .encode()
         )  # fmt: skip
         assert (len(first.entries), first.closing, second.line) == (1, D("-8.5"), 8)
+    totals, more = read_mt940(f":20:A\n:90D:0USD0,\n-\nbetween\n:20:B\n{OPENS}\n".encode())
+    assert (totals.declared, more.opening, totals.id, more.id) == (
+        {"debits": 0, "debit_sum": 0}, 9, "A", "B"
+    )  # fmt: skip
+    assert len(read_mt940(f":20:A\n:25:1\n:20:B\n{OPENS}\n".encode())) == 2
     # In the middle of a message it is of the text, unless it begins with a hyphen.
     page = page_of(OPENS, ":61:260102C5,NTRFX", ":86:rent", "-and", "{1:F01}", "heat\x1a", CLOSES)
     assert page.entries[0].memo == "X rent heat"
