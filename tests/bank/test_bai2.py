@@ -101,6 +101,10 @@ def test_an_account_has_its_balances_and_totals() -> None:
     assert (page.opening, page.closing, page.available) == (10, -9, 8)
     assert page.declared == {"credit_sum": 5, "credits": 2, "debit_sum": 3, "debits": 1}
     assert (page.opening_on, page.closing_on) == (date(2026, 2, 15), date(2026, 2, 15))
+    # What a bank leaves out at the end may be left out with its commas.
+    for left in ("", ",", ",,"):
+        page = page_of("16,195,500,,R1,,x", account=f"03,123,USD,010,1000{left}/", total=1500)
+        assert (page.opening, page.contradictions) == (10, [])
     # Without counts and amounts nothing is declared.
     page = page_of("16,195,500,,R1,,x", account="03,123,USD,100,,2,,400,300,,/", total=800)
     assert page.declared == {"debit_sum": 3}
@@ -160,6 +164,11 @@ def test_a_trailer_that_counts_otherwise_contradicts(
         ("01,A", "02,A", "does not begin with a record 01 and end with 99"),
         ("99,3500,1,7/\n", "", "does not begin with a record 01 and end with 99"),
         ("98,3500,1,5/\n", "", "line 6: 99,.*: it does not close what was opened last"),
+        (
+            "03,123,USD,010,1000,,,015,1000,,/\n16,195,1500,,R1,,x\n49,3500,3/\n",
+            "",
+            "it holds no account",
+        ),
         ("49,3500,3/\n", "", "line 5: 98,.*: it does not close what was opened last"),
         ("98,3500,1,5/", "03,9,USD,,,,/\n98,3500,1,5/", "line 7: 98,.*: it does not close"),
         ("49,3500,3/", "03,9,USD,,,,/", "line 5: 03,.*: the trailer of what stands before it is"),

@@ -184,6 +184,11 @@ APART = {
     "of another amount": ([listed("f", (2, 8, "R2", None)), listed("g", *REFS)], [1, 7, 8], ""),
     "twice in one file": ([listed("f", (2, 7, "R2", None), (2, 7, "R2", None)),
                            listed("g", (4, 1, None, None))], [1, 7, 7], ""),
+    "twice in one of them": ([listed("f", (2, 7, "R2", None), (2, 7, "R2", None)),
+                              listed("g", (2, 7, "R2", 12))], [7, 7], ""),
+    "references only and balances only": (
+        [listed("f", (2, 7, "R2", None)), listed("g", (2, 7, None, 12))],
+        [7], "1 of its entries have the day and amount"),
     "a reference without a figure": (
         [listed("f", (2, 7, "NONREF", None)), listed("g", (2, 7, "NONREF", None))],
         [7], "1 of its entries have the day and amount"),
@@ -250,8 +255,8 @@ def test_files_that_share_nothing_stay_as_they_are() -> None:
 
 
 def test_what_is_left_of_a_file_stands_around_what_another_has() -> None:
-    lines = [(1, 5, None, 5), (2, 7, None, 12), (3, 1, None, 13), (4, 2, None, 15)]
-    whole, part = listed("g", *lines, days=(1, 9)), listed("f", (2, 7, "R2", 12))
+    lines = [(2, 5, None, 5), (3, 7, None, 12), (4, 1, None, 13), (5, 2, None, 15)]
+    whole, part = listed("g", *lines, days=(1, 9)), listed("f", (3, 7, "R2", 12))
     whole.first, whole.last = False, False
     for order in ([whole, part], [part, whole]):
         kept, findings = without_overlaps(order)
@@ -261,8 +266,41 @@ def test_what_is_left_of_a_file_stands_around_what_another_has() -> None:
              [entry.amount for entry in page.entries])
             for page in kept
         ] == [
-            ("g", 0, 5, date(2026, 1, 1), date(2026, 1, 1), [5]),
-            ("f", None, None, date(2026, 1, 2), date(2026, 1, 2), [7]),
-            ("g", 12, 15, date(2026, 1, 3), date(2026, 1, 9), [1, 2]),
+            ("g", 0, 5, date(2026, 1, 1), date(2026, 1, 2), [5]),
+            ("f", None, None, date(2026, 1, 3), date(2026, 1, 3), [7]),
+            ("g", 12, 15, date(2026, 1, 4), date(2026, 1, 9), [1, 2]),
         ]  # fmt: skip
         assert all(page.first and page.last for page in kept)
+
+
+def test_of_two_files_the_one_that_says_more_is_kept() -> None:
+    more = listed("m", (2, 7, "R2", 12), (3, 1, "R3", 13))
+    for less in (listed("l", (1, 5, "R1", None), (2, 7, "R2", None)),
+                 listed("l", (1, 5, None, 5), (2, 7, None, 12)),
+                 listed("l", (2, 7, "R2", 12))):  # fmt: skip
+        for order in ([more, less], [less, more]):
+            kept, _ = without_overlaps(order)
+            (file,) = {page.file for page in kept for entry in page.entries if entry.amount == 7}
+            assert file == "m"
+            assert more in kept
+
+
+def test_of_one_day_the_balances_say_which_comes_first() -> None:
+    first = listed("a", (1, 5, None, 5), opening=0, closing=5)
+    last = listed("b", (2, 3, None, 15), opening=12, closing=15)
+    middle = [listed(file, (2, 7, None, 12), opening=5, closing=12) for file in "cd"]
+    for codes in itertools.permutations("0123"):
+        pages = [first, last, *middle]
+        for page, code in zip(pages, codes, strict=True):
+            page.sha256 = code
+        kept, findings = without_overlaps(pages)
+        assert [page.opening for page in kept] == [0, 5, 12]
+        assert findings == []
+
+
+def test_a_file_without_days_of_its_own_covers_those_of_its_entries() -> None:
+    for on, count in ((1, 1), (2, 1), (3, 2)):
+        whole = listed("f", (1, 5, None, 5), (2, 7, None, 12))
+        whole.opening_on = whole.closing_on = None
+        nothing = listed("g", days=(on, on), closing={1: 5}.get(on, 12))
+        assert len(without_overlaps([whole, nothing])[0]) == count
