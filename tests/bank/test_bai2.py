@@ -43,7 +43,7 @@ def test_a_type_says_which_way_the_money_went(code: int, sign: int) -> None:
     assert (entry.amount, entry.code) == (sign * D("12.5"), str(code))
 
 
-@pytest.mark.parametrize("code", [99, 700, 889, 891, 919])
+@pytest.mark.parametrize("code", [99, 700, 889, 891, 919, 1000])
 def test_a_type_that_says_no_way_is_refused(code: int) -> None:
     with pytest.raises(ValueError, match=f"line 4: 16,.*type {code:03} says neither"):
         page_of(f"16,{code:03},1250,,R1,,x")
