@@ -75,6 +75,7 @@ def test_the_last_digits_are_the_currencys_decimals(currency: str, amount: str) 
         ("16,195,1500,V,260218,1200,BANK,OWN,x", {"bank_ref": "BANK",
                                                   "valued_on": date(2026, 2, 18)}),
         ("16,195,1500,V,,,BANK,OWN,x", {"bank_ref": "BANK", "valued_on": None}),
+        ("16,195,1500,V,,1200,BANK,OWN,x", {"bank_ref": "BANK", "valued_on": None}),
         ("16,195,1500,D,1,0,1500,BANK,OWN,x", {"bank_ref": "BANK"}),
         ("16,195,1500,D,2,0,700,1,800,BANK,OWN,x", {"bank_ref": "BANK"}),
         ("16,195,1500,,BANK,OWN,a,b/", {"memo": "OWN a,b"}),
@@ -152,6 +153,8 @@ def test_a_trailer_that_counts_otherwise_contradicts(
     (page,) = read_bai2(text.replace(was, becomes).encode())
     above = [one[:3] for one in page.contradictions]
     assert found in above
+    told = [f"is declared as {said}, found is {counted}" for _, said, counted in above]
+    assert all(words in one[3] for words, one in zip(told, page.contradictions, strict=True))
     # A total that is declared wrong is wrong in the one above, too.
     assert len(above) == (2 if found[0] == "control_total" and not was.startswith("99") else 1)
 
