@@ -1,6 +1,7 @@
 """Page bytes → Arrow: the same verdict and value as the grammar, written down twice."""
 
 import calendar
+import hashlib
 import json
 import re
 from decimal import Decimal
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fundlab.base.errors import DataError, ProtocolError, UnknownValueWarning
+from fundlab.base.errors import DataError, EmptyListWarning, ProtocolError, UnknownValueWarning
 from fundlab.base.values import Amount, Instant
 from fundlab.tables.decode import MAX_REMEMBERED_MEMBERS, decode_page
 from fundlab.tables.schema import TABLES
@@ -356,3 +357,124 @@ def test_nothing_that_is_sent_is_lost(unlisted: dict[str, object], metadata: obj
         assert row["metadata"] is None
     else:
         assert json.loads(str(row["metadata"])) == metadata
+
+
+# ------------------------------------------------------------------------------- set aside
+
+
+@pytest.mark.parametrize(
+    ("raw", "id_", "reason"),
+    [
+        (b'{"id":"t","amount":"1e5"}', "t", "amount"),
+        (b'{"id":"t", "amount" : 5}', "t", "must be text in quotes"),
+        (b'{"amount":"5"}', None, "missing"),
+        (b'{"id":7}', None, "must be text in quotes"),
+        (b'{"id":""}', None, "empty"),
+        (b"7", None, "not an object"),
+        (b'{"id":"t","created_at":"2026-02-30T00:00:00Z"}', "t", "day is out of range"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_set_aside_as_it_came(
+    raw: bytes, id_: str | None, reason: str
+) -> None:
+    body = b'{"items":[{"id":"a"},' + raw + b',{"id":"b"}],"next_page_cursor":"c"}'
+    with pytest.raises(DataError):
+        decode_page("transfers", body)
+    found = decode_page("transfers", body, set_aside=True)
+    assert (found.rows.column("id").to_pylist(), found.next_cursor) == (["a", "b"], "c")
+    (one,) = found.invalid
+    assert (one.table, one.id, one.raw) == ("transfers", id_, raw.decode())
+    assert reason in one.reason
+    digest = hashlib.sha256((id_ or "").encode() + raw).hexdigest()
+    assert one.key == digest[:16]
+    whole = decode_page("transfers", b'{"items":[{"id":"a"}]}', set_aside=True)
+    assert (len(whole.rows), whole.invalid) == (1, ())
+
+
+def test_what_is_no_page_of_a_table_is_said() -> None:
+    body: object = "{}"
+    with pytest.raises(TypeError, match="body is a str; give the bytes of the page"):
+        decode_page("transfers", body)  # type: ignore[arg-type]
+    with pytest.raises(ProtocolError, match=r"transfers, page 7: not JSON: .*utf-8"):
+        decode_page("transfers", b'{"items":[{"id":"\xff"}]}', page=7)
+    bare = next(name for name, table in TABLES.items() if table.items is None)
+    with pytest.raises(ProtocolError, match=f"{bare} does not come in pages"):
+        decode_page(bare, b'{"items":[]}')
+    with pytest.raises(DataError) as caught:
+        decode_page("transfers", page({"id": "a"}, {"id": "b", "amount": "x"}), page=3)
+    assert (caught.value.page, caught.value.record) == (3, "b")
+    with pytest.raises(DataError, match="#2"):
+        decode_page("transfers", b'{"items":[{"id":"a"},7]}')
+    with pytest.raises(DataError, match="#2"):
+        decode_page("transfers", page({"id": "a"}, {"amount": "1"}))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_as_many_names_as_are_remembered(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more, or one that no struct can have, is read all the same, and not remembered."""
+    layouts: dict[str, object] = {}
+    monkeypatch.setattr("fundlab.tables.decode._layouts", layouts)
+    many = {f"member_{n}": n for n in range(MAX_REMEMBERED_MEMBERS + more)}
+    for members in (many, {'a"b': 1, **dict(list(many.items())[:2])}, {"a\\b": None}):
+        layouts.clear()
+        (row,) = rows_of(page(transfer(**members)))
+        assert json.loads(str(row["extra"])) == members
+        unlisted = [one.unlisted for one in layouts.values()]  # type: ignore[attr-defined]
+        remembered = len(members) == MAX_REMEMBERED_MEMBERS
+        assert (len(many) in map(len, unlisted)) is remembered
+
+
+def test_members_are_sorted_in_extra_whichever_way_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fundlab.tables.decode._layouts", {})
+    bodies = [page(transfer(b=1, a=[2])), page(transfer(c=3, a=[2]), transfer(id="t-2"))]
+    for _ in range(2):
+        assert [row["extra"] for row in rows_of(bodies[0])] == ['{"a":[2],"b":1}']
+        assert [row["extra"] for row in rows_of(bodies[1])] == ['{"a":[2],"c":3}', None]
+
+
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [
+        (["{}", "null", "[1]"], ["{}", None, "[1]"]), (["null", "null"], [None, None]),
+        (["{}", "[]"], ["{}", "[]"]), ([], []),
+    ],
+)  # fmt: skip
+def test_json_is_kept_and_null_is_none(values: list[str], kept: list[object]) -> None:
+    records = ",".join(f'{{"id":"{n}","metadata":{raw}}}' for n, raw in enumerate(values))
+    assert [row["metadata"] for row in rows_of(f'{{"items":[{records}]}}'.encode())] == kept
+
+
+def test_a_page_without_its_array_is_told_once_for_a_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fundlab.tables.decode._empty", set())
+    for table, items in (("transfers", "items"), ("events", "events")):
+        with pytest.warns(EmptyListWarning, match=f"{table}: the array '{items}' of a page is nu"):
+            assert rows_of(f'{{"{items}":null}}'.encode(), table) == []
+        assert rows_of(b'{"next_page_cursor":null}', table) == []  # a warning is an error here
+        with pytest.raises(ProtocolError, match=f"not a page: it has no array '{items}'"):
+            rows_of(b'{"other":[]}', table)
+
+
+def test_a_time_that_is_not_set_among_others_is_none() -> None:
+    times = ["2026-03-01T10:00:00Z", "0001-01-01T00:00:00Z", None, "2026-03-01t10:00:00z"]
+    body = page(*(transfer(id=str(n), created_at=time) for n, time in enumerate(times)))
+    column = decode_page("transfers", body).rows.column("created_at").cast(pa.int64())
+    assert column.to_pylist() == [1772359200 * 10**9, None, None, 1772359200 * 10**9]
+
+
+@pytest.mark.parametrize("value", [True, False, None])
+def test_flags_and_counts_are_what_was_sent(value: object) -> None:
+    kinds = [
+        (name, column.name, column.kind)
+        for name, table in TABLES.items() if table.items is not None
+        for column in table.columns if column.kind in ("flag", "count")
+    ]  # fmt: skip
+    assert {kind for *_, kind in kinds} <= {"flag", "count"}
+    for name, column, kind in kinds:
+        table = TABLES[name]
+        sent = value if kind == "flag" or value is None else 2**63 - 1
+        body = page({"id": "a", column: sent}, items=str(table.items))
+        assert rows_of(body, name)[0][column] == sent
