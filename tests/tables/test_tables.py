@@ -3,6 +3,7 @@
 import itertools
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -13,6 +14,7 @@ from fundlab.models import Transfer
 from fundlab.models.resources import MEANINGS
 from fundlab.tables import TABLES, decode_page, expand, maps, to_arrow, to_frame
 from fundlab.tables.document import FRAME_TYPES, document
+from fundlab.tables.expand import member
 
 PAGE = (
     b'{"items":[{"id":"a","amount":"1.10","fee":"0","total":"1.1","asset":"USD","type":"WIRE_DEPOSIT",'
@@ -201,3 +203,46 @@ class TestDocument:
         for table in TABLES.values():
             types = types_of(to_frame(table.schema.empty_table()))
             assert types == {c.name: FRAME_TYPES[c.kind] for c in table.columns}
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept"),  # id and updated_at; which places
+    [
+        ([("a", 1), ("b", 1)], [0, 1]),
+        ([("a", 2), ("b", 1), ("a", 1)], [0, 1]),
+        ([("a", 1), ("b", 1), ("a", 2)], [1, 2]),
+        ([("a", 1), ("a", 1)], [1]),  # the last one
+        ([("a", None), ("a", 1), ("a", None)], [1]),
+        ([], []),
+    ],
+)
+def test_of_a_key_given_twice_the_newest_stands(rows: list[Any], kept: list[int]) -> None:
+    ids, times = [one[0] for one in rows], [one[1] for one in rows]
+    table = pa.table({
+        "id": pa.array(ids, pa.string()), "place": pa.array(range(len(rows)), pa.int64()),
+        "updated_at": pa.array(times, pa.timestamp("ns", "UTC")),
+    })  # fmt: skip
+    assert TABLES["transfers"].distinct(table).column("place").to_pylist() == kept
+    bare = TABLES["transfers"].distinct(table.drop_columns("updated_at"))
+    last = sorted({id_: place for place, id_ in enumerate(ids)}.values())
+    assert bare.column("place").to_pylist() == last
+    assert TABLES["balances"].distinct(table) is table
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a":"x"}', "x"), ('{"a":1.50}', "1.50"), ('{"a":null}', None), ('{"b":1}', None),
+        ('{"a":{"b" :1}}', '{"b" :1}'), ("[]", None), ("7", None), ("[" * 100_000, None),
+    ],
+)  # fmt: skip
+def test_a_member_of_a_json_text(text: str, value: str | None) -> None:
+    assert member(text, "a") == value
+
+
+@pytest.mark.parametrize("read", [expand, maps])
+def test_of_a_text_that_is_no_json_the_beginning_is_named(read: Any) -> None:
+    frame = pd.DataFrame({"object": ["{" + "x" * 99]}, dtype="str")
+    with pytest.raises(InvalidRequest) as told:
+        read(frame if read is expand else frame["object"])
+    assert f"'{{{'x' * 79}'" in str(told.value)
