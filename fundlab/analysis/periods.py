@@ -69,8 +69,8 @@ def local_ns(tz: str, first: int, last: int) -> nw.Expr:
 
 
 def _offset_from_utc(zone: ZoneInfo, moment: int) -> int:
-    offset = datetime.fromtimestamp(moment // _SECOND, zone).utcoffset()
-    return 0 if offset is None else round(offset.total_seconds() * _SECOND)
+    offset = datetime.fromtimestamp(moment // _SECOND, zone).utcoffset() or timedelta()
+    return round(offset.total_seconds() * _SECOND)
 
 
 def whole(nanoseconds: nw.Expr, step: int) -> nw.Expr:
@@ -101,7 +101,7 @@ def with_period(
     Clock frequencies (``h``, ``15min``) must divide a day evenly and start at midnight UTC.
     """
     try:
-        offset = pd.tseries.frequencies.to_offset(freq if isinstance(freq, str | None) else "")
+        offset = pd.tseries.frequencies.to_offset(freq if isinstance(freq, str) else "")
     except (ValueError, TypeError):
         hint = "give one such as 'D', 'W' or 'MS'"
         for word in ("month", "quarter", "year"):
@@ -111,19 +111,16 @@ def with_period(
         raise AnalysisError(
             f"freq={shorten(freq)} is not a valid pandas offset alias; {hint}"
         ) from None
-    if offset is None:
-        raise AnalysisError("freq is None; give a pandas offset alias such as 'D', 'W' or 'MS'")
-    if offset.n == 0:
-        raise AnalysisError(f"freq={freq!r} has no length; give one such as 'D', 'W' or 'MS'")
-    if offset.n < 0:
-        raise AnalysisError(f"freq={freq!r} runs backwards; give one such as 'D', 'W' or 'MS'")
+    if offset.n < 1:
+        wrong = "runs backwards" if offset.n else "has no length"
+        raise AnalysisError(f"freq={freq!r} {wrong}; give one such as 'D', 'W' or 'MS'")
     earliest, latest = span or span_of(bench, rows)
     offsets = pd.tseries.offsets
     if isinstance(offset, offsets.Tick) and not isinstance(offset, offsets.Day):  # 24 h in pandas 2
         length = int(pd.Timedelta(offset).value)
-        if 0 < length < 1_000:
+        if length < 1_000:
             raise AnalysisError(f"freq={freq!r} is below a microsecond; choose a longer one")
-        if length <= 0 or DAY % length:
+        if DAY % length:
             raise AnalysisError(f"freq={freq!r} does not divide a day evenly")
         if tz != "UTC":
             raise AnalysisError(f"freq={freq!r} within a day needs tz='UTC', not {tz!r}")

@@ -226,6 +226,44 @@ def test_daily_fills_days_until_the_one_given(kind: str) -> None:
     assert records(balances.daily(KINDS[kind](rows), until="2025-12-31")) == []
 
 
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        ("2026-01-03", [10, 10, 10]),  # the day before a change,
+        ("2026-01-04", [10, 10, 10, 15]),  # that of it, the one after
+        ("2026-01-05", [10, 10, 10, 15, 15]),
+        ("2026-01-09", [10, 10, 10, 15, 15, 15, 15, 15, 16]),
+        ("2026-03-08", [10] * 3 + [15] * 5 + [16] * 59),  # more than 64 days of no change
+        ("2026-04-30", [10] * 3 + [15] * 5 + [16] * 112),
+        (None, [10, 10, 10, 15, 15, 15, 15, 15, 16]),
+    ],
+)
+def test_daily_until_a_day_among_changes(until: str | None, expected: list[int]) -> None:
+    days = {0: 10, 3: 5, 8: 1}
+    rows = [transfer(f"t{day}", created_at=START + day * DAY, amount=D(amount))
+            for day, amount in days.items()]  # fmt: skip
+    found = records(balances.daily(pandas(rows), until=until))
+    assert [row["balance"] for row in found] == expected
+    first = date(2026, 1, 1).toordinal()
+    assert [row["date"] for row in found] == [
+        date.fromordinal(first + place).isoformat() for place in range(len(expected))
+    ]
+
+
+def test_daily_at_the_moment_when_midnight_comes_twice() -> None:
+    """On 2026-10-25 in Beirut, as the day begins, clocks go back to 23:00 of the day before."""
+    midnight = int(pd.Timestamp("2026-10-24T21:00Z").value)
+    rows = [
+        transfer(name, created_at=midnight + after)
+        for name, after in (("before", -1), ("at", 0), ("again", DAY // 24))
+    ]
+    found = records(balances.daily(pandas(rows), tz="Asia/Beirut"))
+    assert [(row["date"], row["balance"]) for row in found] == [
+        ("2026-10-24", D(20)),
+        ("2026-10-25", D(30)),
+    ]
+
+
 def test_daily_over_a_clock_change_in_new_york() -> None:
     """On 2026-03-08 clocks go from 02:00 to 03:00: the day has 23 hours."""
     hour = DAY // 24

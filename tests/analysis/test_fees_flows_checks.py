@@ -240,6 +240,14 @@ def test_frequencies_that_cannot_be_used_are_refused(freq: Any, message: str) ->
         fees.summary(pandas(ROWS), freq=freq)
 
 
+def test_clock_frequencies_are_of_utc_and_say_how_many_periods_would_be() -> None:
+    with pytest.raises(AnalysisError, match="freq='h' within a day needs tz='UTC', not 'Asia/Tok"):
+        fees.summary(pandas(ROWS), freq="h", tz="Asia/Tokyo")
+    rows = [transfer("a", created_at=START), transfer("b", created_at=START + 12 * 10**9)]
+    with pytest.raises(AnalysisError, match="freq='us' makes 12000000 periods; choose a longer"):
+        fees.summary(pandas(rows), freq="us")
+
+
 # --------------------------------------------------------------------------------------- flows
 
 

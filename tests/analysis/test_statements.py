@@ -98,6 +98,13 @@ def test_a_closing_that_cannot_prove_itself_is_refused() -> None:
     with pytest.raises(AnalysisError, match=r"does not prove itself.*\(id b, c\)"):
         balances.statement(pandas(rows), "2026")
     assert len(balances.statement(pandas(rows), "2027")) == 1
+    many = [transfer(f"t{number}", total=D("9")) for number in range(6)]
+    for shown, words in ((many[:5], r"\(id t0, t1, t2, t3, t4\)"), (many, r"t3, t4 and more\)")):
+        with pytest.raises(AnalysisError, match=words):
+            balances.statement(pandas(shown), "2026")
+    unknown = [transfer("a"), transfer("b") | {"fee": None}]
+    with pytest.raises(AnalysisError, match=r"fee.*\(id b\)|\(id b\).*fee"):
+        balances.statement(pandas(unknown), "2026")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
+from datetime import timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -202,7 +203,9 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
     assert euros["balance_value"].tolist() == [Decimal(4200), pd.NA, pd.NA]
     sums = fl.value.totals(found, by=["profile_id", "asset"])
     assert sums[["count", "priced"]].sum().tolist() == [3, 2]
-    fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01", max_age="31D")
+    days = ("31D", "31d", np.timedelta64(31, "D"), timedelta(31), pd.offsets.Hour(744), "744:00:00")
+    for max_age in days:
+        fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01", max_age=max_age)
 
 
 def test_the_service_says_dollars_and_no_other_currency() -> None:
