@@ -35,6 +35,7 @@ def amounts(page: Page) -> list[Decimal]:
         (["05-Oct-26"], "%d-%b-%y"), (["Oct 05, 2026"], "%b %d, %Y"),
         (["05 October 2026"], "%d %B %Y"), (["05 May 2026", "05 October 2026"], "%d %B %Y"),
         (["31/10/2026", "x"], "iso"), (["x"], "iso"), (["2026-10-31", "31.10.2026"], "iso"),
+        (["20261031", "31.10.2026"], "iso"),
     ],
 )  # fmt: skip
 def test_all_days_of_a_file_have_one_form(days: list[str], form: str) -> None:
@@ -74,6 +75,7 @@ def test_an_amount_that_may_have_decimals_or_thousands_is_refused(text: str) -> 
         (["Date,Amount", "2026-10-01,5,,"], [5]), (["Date,Amount,", "2026-10-01,5"], [5]),
         (["Date,Amount,", "2026-10-01,5,"], [5]),
         (["x,y"] * 39 + ["Date,Amount", "2026-10-01,5"], [5]),
+        (["Date,Amount"], []),
         # Which way it went: by sign, by column, by word; nothing is neither.
         (["Date,Credit,Debit", "2026-10-01,5,", "2026-10-01,,7", "2026-10-01,0,-7"], [5, -7, -7]),
         (["Date,Credit,Debit", "2026-10-01,0,0"], [0]),
@@ -165,6 +167,17 @@ def test_a_table_that_cannot_be_read_is_named_by_its_line(lines: list[str], told
 def test_a_file_says_what_it_is_of(lines: list[str], found: dict[str, Any]) -> None:
     page = page_of(*lines)
     assert {name: getattr(page, name) for name in found} == found
+
+
+def test_an_entry_has_what_its_columns_say() -> None:
+    header = "Date,Value Date,Amount,Reference,Customer Reference,Payee,Memo,Charges,Balance,Ccy"
+    page = page_of(header, "2026-10-01,2026-10-02,5,R1,C1,ACME,rent,1.5,15,EUR",
+                   "2026-10-01,,0,,,,,,15,EUR")  # fmt: skip
+    first, last = page.entries
+    assert (first.booked_on, first.valued_on) == (date(2026, 10, 1), date(2026, 10, 2))
+    assert (first.bank_ref, first.own_ref, first.memo, first.asset) == ("R1", "C1", "rent", "EUR")
+    assert (first.charges, first.balance, first.line, page.line) == (D("1.5"), 15, 2, 1)
+    assert (last.bank_ref, last.own_ref, last.memo, last.valued_on, last.charges) == (None,) * 5
 
 
 def test_a_balance_on_a_line_of_its_own_that_is_another_contradicts() -> None:
