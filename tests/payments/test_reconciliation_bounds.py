@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +15,17 @@ from test_plan_bounds import ASKED, NOON, context, entry, refusal, service
 from test_withdrawal_bounds import Kept
 
 import fundlab as fl
-from fundlab.payments import accounts
+from fundlab.base.values import Instant
+from fundlab.payments import accounts, reconciliation
 from fundlab.payments.identity import DAY, SECOND, UPDATE, keyed
 from fundlab.payments.reconciliation import (
     COLUMNS,
     Difference,
     Reconciliation,
+    accept_payments,
     card_differences,
     reconcile,
+    reconciled,
 )
 
 LATE = 900 * SECOND
@@ -359,3 +364,126 @@ def test_a_change_there_and_back_again_is_another_change(monkeypatch: pytest.Mon
     lost = entry(operation=UPDATE, facts={"fiat_account_id": "a"})
     assert ref_id() == ref_id(theirs, lost)
     assert len({ref_id(), ref_id(made), ref_id(made, made)}) == 3
+
+
+# ------------------------------------------------------------------------------ of a store
+
+
+class Shown:
+    """A store that has ``rows`` of transfers, published at noon and synced at ``synced``."""
+
+    def __init__(self, *rows: Any, synced: int | None = None, empty: bool = False) -> None:
+        self.rows, self.synced, self.empty = rows, synced, empty
+        self.kept: list[Any] = []
+        self.since: list[Any] = []
+
+    def snapshot(self, table: str) -> Any:
+        return SimpleNamespace(last=None if self.empty else SimpleNamespace(published_at=NOON))
+
+    def current(self, table: str) -> str:
+        return table
+
+    def runs(self) -> Any:
+        if self.synced is None:
+            return {}
+        return {"sync": {"tables": {"transfers": str(Instant.from_ns(self.synced))}}}
+
+    def read(self, table: str, columns: Any, since: Any) -> pd.DataFrame:
+        assert (table, columns) == ("transfers", list(COLUMNS))
+        self.since.append(since)
+        return self.frame(self.rows)
+
+    def frame(self, rows: Any) -> pd.DataFrame:
+        return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+
+    def records(self) -> list[Any]:
+        return self.kept
+
+    @contextmanager
+    def lock(self) -> Iterator[str]:
+        yield "held"
+
+    def record(self, kind: str, said: Any, check_held: str) -> None:
+        assert check_held == "held"
+        self.kept.append(SimpleNamespace(kind=kind, at="2026-02-03T04:05:06Z", content=said))
+
+
+def by_names(store: Shown, monkeypatch: pytest.MonkeyPatch, *rows: Any) -> list[Any]:
+    """What is asked of ``store`` by name, which finds ``rows``; their times are moments."""
+    asked: list[Any] = []
+
+    def found(snapshot: str, columns: Any, *, where: Any) -> Any:
+        asked.append(dict(where))
+        ((name, texts),) = where.items()
+        return [one for one in rows if one[name] in texts]
+
+    monkeypatch.setattr(reconciliation, "read_current", found)
+    monkeypatch.setattr(reconciliation, "to_frame", store.frame)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("synced", "missing"), [(None, False), (NOON + LATE, False), (NOON + LATE + 1, True)]
+)
+def test_entries_are_held_against_what_a_store_has(
+    synced: int | None, missing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until when it is complete: of the last sync, else of the last publication."""
+    early = row("t-2", ref_id="two", created_at=pd.Timestamp("2025-11-20T00:00:00Z"))
+    store: Any = Shown(row("t-2", ref_id="two"), row("debit", ref_id=None), synced=synced)
+    asked = by_names(store, monkeypatch, early)
+    entries = [done(), done("two", "t-2"), entry(ref_id="three")]
+    found = reconciled(store, entries, only_own=False)
+    assert [one.kind for one in found.differences] == ["missing"] * missing
+    assert [one.transfer_id for one in found.others] == ["debit"]
+    assert asked == [{"id": ["t-1", "t-2"]}, {"ref_id": ["one", "two", "three"]}]
+    before = int(early["created_at"].value) - LATE
+    assert store.since == [str(Instant.from_ns(before))]
+    by_names(store, monkeypatch)
+    reconciled(store, entries, only_own=False)
+    assert store.since[1] == str(Instant.from_ns(NOON - LATE))
+
+
+def test_without_entries_there_is_nothing_to_hold_unless_all_are_ones_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store: Any = Shown(row("debit", ref_id=None))
+    asked = by_names(store, monkeypatch)
+    monkeypatch.setattr(reconciliation, "setting", lambda name: name == "only_own_payments")
+    alone = reconciled(store, [])
+    assert [one.transfer_id for one in alone.differences] == ["debit"]
+    assert (store.since, len(asked)) == ([None], 2)
+    monkeypatch.setattr(reconciliation, "setting", lambda name: None)
+    assert reconciled(store, []).others == ()
+    empty: Any = Shown(empty=True)
+    noted = reconciled(empty, [done(fee="2")], only_own=True)
+    assert [one.kind for one in noted.differences] == ["card"]
+    assert (len(asked), empty.since) == (2, [])
+
+
+def test_what_somebody_accepted_is_set_apart_while_it_differs_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [row(fee=Decimal(2)), row("t-2", ref_id="two", fee=Decimal(3))]
+    store: Any = Shown(*rows)
+    by_names(store, monkeypatch)
+    entries = [done(), done("two", "t-2")]
+    for given in ({"by": " ", "reason": "x"}, {"by": "Ann", "reason": ""}):
+        with pytest.raises(fl.errors.InvalidRequest, match="give a text"):
+            accept_payments(store, entries, **given)
+    accepted = accept_payments(store, entries, "t-2", by="Ann", reason="known")
+    assert [one.ref_id for one in accepted] == ["two"]
+    assert store.kept[0].content == {
+        "rows": [], "by": "Ann", "reason": "known",
+        "payments": [["card", "two", "t-2", "fee 3.00 USD, the card showed 1.00"]],
+    }  # fmt: skip
+    found = reconciled(store, entries, only_own=False)
+    assert [one.ref_id for one in found.differences] == ["one"]
+    (known,) = found.accepted
+    assert known.accepted == "accepted by Ann on 2026-02-03, because: known"
+    assert str(known) == f"{known.text} ({known.accepted})"
+    assert [one.ref_id for one in accept_payments(store, entries, by="A", reason="r")] == ["one"]
+    assert accept_payments(store, entries, by="A", reason="r") == []
+    assert len(store.kept) == 2
+    rows[1]["fee"] = Decimal(4)  # otherwise it differs anew
+    assert [one.ref_id for one in reconciled(store, entries, only_own=False).differences] == ["two"]
