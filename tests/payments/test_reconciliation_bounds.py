@@ -88,6 +88,8 @@ OF = "withdrawal one of 2025-11-21 12:00 UTC"
          "it is a WIRE_WITHDRAWAL (CREDIT); fee 2.00 USD, the card showed 1.00", "card")]),
         ([done(), done("two")], [row()], [("shared", "two", "t-1", "one, two",
          "transfer t-1 stands for 2 payments of the journal (one, two), and can be one of them")]),
+        ([done(), done("two"), done("three", "T-1")], [row()],
+         [("shared", "three", "T-1", "one, two, three", "stands for 3 payments of the journal")]),
     ],
 )  # fmt: skip
 def test_what_differs_between_journal_and_service(
