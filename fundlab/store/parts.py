@@ -202,7 +202,7 @@ def each_row_group(
         try:
             for task in tasks:
                 ahead.append(threads.submit(done, *task))
-                if len(ahead) > 2 * THREADS:  # or all rows were in memory
+                if len(ahead) >= THREADS:  # or all rows were in memory
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
@@ -456,8 +456,9 @@ def write_part(
     return Draft(hidden, folder / name, File(name, size, sink.hash.hexdigest()), count)
 
 
-def in_row_groups(tables: Iterable[pa.Table], size: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
-    """The same rows in the same order, in row groups of one size."""
+def in_row_groups(tables: Iterable[pa.Table], size: int | None = None) -> Iterator[pa.Table]:
+    """The same rows in the same order, in row groups of one ``size``, by default the usual one."""
+    size = ROW_GROUP_ROWS if size is None else size
     waiting: list[pa.Table] = []
     count = 0
     for rows in tables:

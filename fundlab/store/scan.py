@@ -137,10 +137,12 @@ def hold_in_duckdb(
     kinds = [snapshot.table.schema.field(column) for column in columns]
     schema = pa.schema([*kinds, SETTLED.field(SETTLED_AT)])
     connection.from_arrow(schema.empty_table()).to_table(name)
+    connection.execute("SET threads = 1")  # several take more processor and memory
     memory.release_unused()  # what was read before this: 100 MB after a judgement of 1,000,000
     for rows in in_row_groups(settled_rows(snapshot, events, columns), _DUCKDB_GROUP):
         connection.from_arrow(rows.select(schema.names)).insert_into(name)
         connection.execute("CHECKPOINT")  # which compresses
+    connection.execute("RESET threads")
     memory.release_unused()
     return connection.table(name)
 

@@ -70,7 +70,7 @@ def settled_rows(
         if transfers.accepted_gone:
             out = pc.is_in(rows.column("id"), value_set=transfers.gone_ids)
             stands = pc.and_(stands, pc.invert(out))
-        rows = rows.filter(stands).combine_chunks()
+        rows = _only(rows, stands).combine_chunks()
         ids = rows.column("id")
         before, mine = pa.concat_tables(earlier), said
         if before.num_rows:
@@ -154,10 +154,15 @@ def _groups_since(snapshot: Snapshot, part: Part, since: int) -> Sequence[int]:
 
 def known_at(rows: pa.Table, limit: int) -> pa.Table:
     """The versions known at publication ``limit``; one that was replaced later still stands."""
-    rows = rows.filter(pc.less_equal(rows.column(FROM), limit))
+    rows = _only(rows, pc.less_equal(rows.column(FROM), limit))
     until = rows.column(TO)
     stands = pc.if_else(pc.less_equal(until, limit), until, pa.scalar(None, pa.int32()))
     return rows.set_column(rows.schema.get_field_index(TO), TO, stands)
+
+
+def _only(rows: pa.Table, mask: pa.ChunkedArray) -> pa.Table:
+    """Mostly all of them, which are then not copied."""
+    return rows if pc.all(mask, skip_nulls=False, min_count=0).as_py() else rows.filter(mask)
 
 
 def completions(events: Snapshot) -> pa.Table:
