@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -44,8 +43,7 @@ if TYPE_CHECKING:
     from fundlab.bank.reconciliation import Reconciliation
 
 HELD_ROWS: Final = 100_000
-"""Transfers that a report reads into memory, some 60 MB; of more those of the period and the one
-before it, and all of a store compressed."""
+"""Transfers that a report reads into memory, some 60 MB; more of a store are compressed there."""
 _FREQUENCIES: Final = ((45, "D"), (180, "W"), (1900, "MS"), (10**9, "QS"))
 
 
@@ -124,11 +122,8 @@ def build(
     if first is not None and isinstance(period, str):
         before_name = period_before(period, tz)
         before = Span(*period_bounds(before_name, tz))
-    until, near = Span(None, span.end).of(rows, PLACED), rows
-    both = span if before is None else replace(before, end=span.end)
-    if not few and both.first is not None and count(both.of(rows, PLACED)) <= 2 * HELD_ROWS:
-        near = held(both.of(rows, PLACED), "near")
-    inside = span.of(near, PLACED)
+    until = Span(None, span.end).of(rows, PLACED)
+    inside = span.of(rows, PLACED)
     outer = inside.filter(f"NOT {INTERNAL}")
 
     seen = to_frame(TABLES["balances"].schema.empty_table()) if reported is None else reported
@@ -187,10 +182,10 @@ def build(
     past = None
     if before is not None:
         violated = len(broken) - len(violations)
-        past = figures.figures_before(near, every, before, judgement, basis, violated)
+        past = figures.figures_before(rows, every, before, judgement, basis, violated)
     material = Material(
         rows=rows, inside=inside, until=until, outer=outer, drawn=drawn, pending=open_rows,
-        open_at=moment(open_at), before=(before or Span(0, 0)).of(near, PLACED), span=span,
+        open_at=moment(open_at), before=(before or Span(0, 0)).of(rows, PLACED), span=span,
         busy=kept, balances=balances, roll_forward=roll_forward, violations=violations,
         judgement=judgement,
         reported=seen, opening=opening, opened=opened, moved=moved, events=events,
