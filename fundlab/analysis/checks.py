@@ -57,9 +57,8 @@ _ANOMALY: Final = columns(
     ("expected found related_id", TEXT_TYPE),
 )
 USUAL_SHARE: Final = 20
-"""A fee is usual where at least one transfer in so many of its kind pays it."""
-ENOUGH: Final = 20
-"""Fewer transfers of a kind say nothing about its usual fee."""
+"""A fee is usual where at least one transfer in so many of its kind pays it; so of as many or fewer
+no fee is unusual."""
 
 
 def invariants(transfers: FrameT, complete: bool | None = None) -> FrameT:
@@ -118,7 +117,7 @@ def anomalies(
     ``updated_at`` of ``fiat_accounts``; left out without them. ``dormant_profile``: the first
     transfer of a profile after ``dormant_for`` without any (``related_id`` is the last before).
     ``unusual_fee``: a fee that fewer than one in 20 transfers of the same type, asset and network
-    pay, where there are 20 or more of them and at least one fee is usual.
+    pay, where at least one fee is usual.
 
     The spans are pandas timedeltas. Raises :class:`AnalysisError` for missing columns and rows
     nobody can count.
@@ -167,7 +166,7 @@ def anomalies(
 
         kind = ["type", "asset", "network"]
         of_kind = rows.with_columns(network=nw.coalesce(nw.col("crypto_network"), nw.lit("")))
-        shares = fee_shares(of_kind, kind).filter(nw.col("every") >= ENOUGH)
+        shares = fee_shares(of_kind, kind)
         usual = shares.filter(nw.col("usual"))
         known = usual.group_by(*kind).agg(low=nw.col("fee").min(), high=nw.col("fee").max())
         rare = shares.filter(~nw.col("usual")).join(known, on=kind, how="inner")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 from types import SimpleNamespace
 from typing import Any
@@ -163,6 +164,43 @@ def test_drift_is_charged_less_quoted() -> None:
         AnalysisError, match="quotes: more than one row of id last, late, old, other"
     ):
         fees.drift(pa.concat_tables([offered, offered]), table(rows))
+
+
+def test_a_quote_stands_for_five_minutes_both_ends_included() -> None:
+    offered = quotes(("q", "10", "0.1", 10 * MINUTE))
+    made = {"early": 5 * MINUTE - 1, "first": 5 * MINUTE, "last": 10 * MINUTE,
+            "late": 10 * MINUTE + 1}  # fmt: skip
+    rows = [transfer(name, created_at=START + at, **ETH) for name, at in made.items()]
+    assert told(fees.drift(offered, table(rows)), "transfer_id", "status") == [
+        ("first", "in_time"),
+        ("last", "in_time"),
+        ("late", "expired"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "analyse",
+    [
+        lambda rows: fees.drift(quotes(("q", "10", "0.1", 1)), rows),
+        flows.ageing,
+        flows.internal_pairs,
+        checks.anomalies,
+    ],
+)
+def test_rows_that_nobody_can_count_are_refused_by_name(
+    analyse: Callable[[pa.Table], object],
+) -> None:
+    rows = [transfer("good", status="PENDING"), transfer("bad", status="ODD")]
+    with pytest.raises(AnalysisError, match=r"status.*\(id bad\)"):
+        analyse(table(rows))
+
+
+def test_a_quote_without_its_fee_is_refused_by_name() -> None:
+    offered = quotes(("q", "10", "0.1", 1), ("odd", "10", "0.1", 1))
+    without = pa.array([D("0.1"), None], pa.decimal128(38, 18))
+    place = offered.column_names.index("fee")
+    with pytest.raises(AnalysisError, match=r"quotes.*fee.*\(id odd\)"):
+        fees.drift(offered.set_column(place, "fee", without), table([transfer("t", **ETH)]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -370,6 +408,37 @@ def test_anomalies_by_literal(kind: str) -> None:
          "more than 10 minutes between equal amounts to one account", "600 s after"),
         ("unusual_fee", "dear", None, "25", "25.01"),
     ]  # fmt: skip
+
+
+def test_anomalies_begin_at_their_bounds() -> None:
+    hour = 60 * MINUTE
+    rows = [
+        transfer("first", fiat_account_id="at", created_at=START, **WIRE),
+        transfer("repeated", fiat_account_id="at", created_at=START + 10 * MINUTE, **WIRE),
+        transfer("later", fiat_account_id="at", created_at=START + 20 * MINUTE + 1, **WIRE),
+        transfer("before", fiat_account_id="hence", created_at=START + 30 * MINUTE, **WIRE),
+        transfer("settled", fiat_account_id="hour", created_at=START + hour, **WIRE),
+        transfer("awake", created_at=START + hour + 90 * DAY - 1),
+        transfer("woken", created_at=START + hour + 180 * DAY - 1),
+    ]
+    known = accounts(at=0, hence=30 * MINUTE + 1, hour=0)
+    assert told(checks.anomalies(table(rows), known), "rule", "transfer_id") == [
+        ("dormant_profile", "woken"),
+        ("fresh_account", "first"),
+        ("fresh_account", "repeated"),
+        ("fresh_account", "later"),
+        ("repeated_amount", "repeated"),
+    ]
+
+
+@pytest.mark.parametrize(("paying", "odd"), [(19, []), (20, ["dear"])])
+def test_a_fee_of_one_in_twenty_is_usual(paying: int, odd: list[str]) -> None:
+    rows = [
+        transfer(f"w{n:02}", fiat_account_id=f"f{n}", created_at=START + n * DAY, **WIRE)
+        for n in range(paying)
+    ]
+    rows.append(transfer("dear", created_at=START + DAY, **{**WIRE, "fee": D("25.01")}))
+    assert checks.anomalies(table(rows))["transfer_id"].to_pylist() == odd
 
 
 def test_a_quiet_history_has_no_anomalies_but_those_of_the_rules() -> None:
