@@ -225,3 +225,54 @@ def test_a_sample_of_a_pin_is_the_same_once_more_is_known() -> None:
 def test_what_makes_no_sense_is_named(given: dict[str, Any], words: str) -> None:
     with pytest.raises(AnalysisError, match=words):
         fl.audit.sample("2026", table(make_rows(20, 1, 1)), **given)
+
+
+def sampled(*amounts: int, **given: Any) -> Any:
+    rows = [transfer(f"t{n}", amount=Decimal(amount)) for n, amount in enumerate(amounts)]
+    return fl.audit.sample("2026", table(rows), **given)
+
+
+def test_what_holds_just_the_interval_is_of_the_top_stratum() -> None:
+    drawn = sampled(100, 99, 201, size=4)
+    assert drawn.interval == 100
+    rows = {row["transfer_id"]: row for row in records(drawn.rows)}
+    assert (rows["t0"]["stratum"], rows["t2"]["stratum"]) == ("top", "top")
+    assert rows["t0"]["hits"] == 1
+    assert rows["t2"]["hits"] in (2, 3)
+    assert sum(row["hits"] for row in rows.values()) == 4
+    assert rows.get("t1", {"stratum": "interval"})["stratum"] == "interval"
+    alone = sampled(7, size=1)
+    assert (alone.interval, alone.rows["hits"].tolist()) == (7, [1])
+
+
+@pytest.mark.parametrize(
+    ("method", "says"), [("mus", "monetary units"), ("random", "simple random")]
+)
+def test_what_a_reader_must_know_of_it(method: Any, says: str) -> None:
+    facts = sampled(100, 100, 100, 100, size=2, method=method, seed=3).facts
+    expected = {
+        "Method": says, "Population": "400.00 USD in 4 transfers", "Sample": "200.00 in 2",
+        "Coverage": "50.0%", "Confidence": "0.95", "Seed": "3", "Pin": "–",
+    }  # fmt: skip
+    if method == "mus":
+        expected |= {"Interval": "200.00", "Top stratum": "0.00 in 0"}
+    assert facts == expected
+    top = sampled(300, 100, size=2).facts
+    assert top["Top stratum"] == "300.00 in 1"
+    none = sampled(size=2, method="random").facts
+    assert (none["Population"], none["Coverage"]) == ("0.00 USD in 0 transfers", "0.0%")
+
+
+def test_a_table_has_a_factor_more_than_misstatements() -> None:
+    """And what is off in an item of just the interval counts as it is."""
+    found = [("100", "90"), ("50", "25"), ("40", "30"), ("10", "10"), ("20", "21")]
+    projected = fl.audit.evaluate("100", found, table=["3", "5", "8"])
+    assert records(projected) == [
+        {"side": "overstatement", "misstatements": 3, "projected": 85, "basic": 300,
+         # half of 100 grows by 2 - 1, a quarter by 3 - 1
+         "incremental": 100, "allowance": 400, "upper": 485},
+        {"side": "understatement", "misstatements": 1, "projected": 5, "basic": 300,
+         "incremental": 5, "allowance": 305, "upper": 310},
+    ]  # fmt: skip
+    with pytest.raises(AnalysisError, match="table has 2 factors; 3 are needed"):
+        fl.audit.evaluate("100", found, table=["3", "5"])

@@ -14,20 +14,25 @@ import pyarrow as pa
 import pytest
 from transfer_examples import (
     ALL_COLUMNS,
+    DAY,
     EVERY_KIND,
     KINDS,
     MONEY,
+    START,
     Row,
     exact_sum,
     make_rows,
     records,
     table,
 )
+from transfer_examples import transfer as made
 
 import fundlab as fl
+from fundlab.analysis import flux
 from fundlab.base.errors import AnalysisError
 
 EXACT = Context(prec=200)
+D = Decimal
 
 
 def signed(row: Row, name: str = "total") -> Decimal:
@@ -223,3 +228,126 @@ def test_one_frame_of_both_periods_is_taken_apart(kind: str) -> None:
         fl.flux.explain(KINDS[kind](made))
     with pytest.raises(AnalysisError, match=r"period="):
         fl.flux.explain(KINDS[kind](made), KINDS[kind](made), period="2026-10")
+
+
+def sums(number: int, moved: int, quantity: int | None = None) -> flux._Sums:
+    return flux._Sums(number, moved, moved if quantity is None else quantity)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "numbers", "step", "drivers"),
+    [
+        (sums(2, 200), sums(3, 450), (2, 3), 1,
+         {"count": 100, "mix": 0, "average": 150, "price": 0}),
+        (sums(2, 200), sums(3, 300), (4, 4), 1, {"count": 0, "mix": 100, "average": 0, "price": 0}),
+        (sums(2, 200), sums(3, 240), (4, 6), 1,
+         {"count": 100, "mix": 0, "average": -60, "price": 0}),
+        (sums(2, 200, 100), sums(2, 330, 110), (2, 2), 1,
+         {"count": 0, "mix": 0, "average": 20, "price": 110}),
+        (sums(2, -200), sums(0, 0), (2, 0), 1, {"count": 200, "mix": 0, "average": 0, "price": 0}),
+        (sums(0, 0), sums(2, 50), (4, 6), 1, {"mix": 50}),
+        (sums(0, 0), sums(2, 50), (0, 2), 1, {"count": 50}),
+        (sums(3, 100), sums(2, 70), (3, 2), 10, {"count": -30, "mix": 0, "average": 0, "price": 0}),
+    ],
+)  # fmt: skip
+def test_what_a_segment_changed_is_split_by_hand(
+    was: flux._Sums, now: flux._Sums, numbers: tuple[int, int], step: int, drivers: dict[str, int]
+) -> None:
+    assert flux._drivers(was, now, numbers, step) == drivers
+
+
+Ends = list[tuple[str, int, int]]
+
+
+def ends(**amounts: int) -> Ends:
+    return [(id_, amount, amount) for id_, amount in amounts.items()]
+
+
+@pytest.mark.parametrize(
+    ("driver", "was", "now", "difference", "before", "after", "limit", "named", "made"),
+    [
+        # two of three new ones make all but 20/3: enough where that is less than the limit
+        ("count", sums(1, 10), sums(3, 30), 20, [], ends(c=10, b=10, a=10), 7, "a b", (40, 3)),
+        ("count", sums(1, 10), sums(3, 30), 20, [], ends(c=10, b=10, a=10), (20, 3), "a b c",
+         (20, 1)),
+        ("count", sums(3, 30), sums(1, 10), -20, ends(a=10, b=20), ends(z=10), 1, "b a", (-20, 1)),
+        ("count", sums(1, -10), sums(3, -30), -20, [], ends(a=-10, b=-20), 1, "b a", (-20, 1)),
+        ("count", sums(3, -30), sums(1, -10), 20, ends(a=-10, b=-20), ends(z=-10), 1, "b a",
+         (20, 1)),
+        ("mix", sums(0, 0), sums(2, 30), 30, [], ends(a=10, b=20), 1, "b a", (30, 1)),
+        ("mix", sums(0, 0), sums(2, -30), -30, [], ends(a=-10, b=-20), 1, "b a", (-30, 1)),
+        # an average of 10 became 15: one of before is 10 below it, two of after 8 and 2 above
+        ("average", sums(2, 20), sums(2, 30), 10, ends(x=5, y=15), ends(a=12, b=18), 1, "x",
+         (10, 1)),
+        ("average", sums(2, 20), sums(2, 30), 10, ends(x=10, y=10), ends(a=12, b=18), 1, "b a",
+         (10, 1)),
+        ("average", sums(2, 20), sums(2, 30), 10, ends(x=5, y=15), ends(a=20, b=10), 1, "a",
+         (10, 1)),
+        ("average", sums(2, 20), sums(2, 30), 10, ends(x=14), ends(a=13, b=10), 1, "a", (3, 1)),
+        ("average", sums(2, 20), sums(2, 10), -10, [], ends(a=1, b=9), 1, "a b", (-10, 1)),
+        # at a price of 2 before
+        ("price", sums(2, 200, 100), sums(2, 230, 100), 30, [],
+         [("a", 130, 50), ("b", 100, 50)], 1, "a", (30, 1)),
+        ("price", sums(2, 200, 100), sums(2, 230, 100), 30, [],
+         [("a", 95, 50), ("b", 135, 50)], 1, "b", (35, 1)),
+        ("count", sums(1, 10), sums(3, 30), 20, [], [], 1, "", (0, 1)),
+    ],
+)  # fmt: skip
+def test_what_makes_most_of_it_is_named_by_hand(
+    driver: str, was: flux._Sums, now: flux._Sums, difference: int, before: Ends, after: Ends,
+    limit: Any, named: str, made: tuple[int, int],
+) -> None:  # fmt: skip
+    bound = Fraction(*limit) if isinstance(limit, tuple) else Fraction(limit)
+    found = flux._makers(driver, was, now, difference, [before, after], bound)
+    assert (" ".join(found[0]), found[1]) == (named, Fraction(*made))
+
+
+@pytest.mark.parametrize(
+    ("amount", "nearest"), [(24, 20), (25, 20), (26, 30), (35, 40), (-26, -30), (5, 0), (0, 0)]
+)
+def test_what_is_rounded_is_to_the_nearest_step(amount: int, nearest: int) -> None:
+    assert flux._nearest(Fraction(amount), 10) == nearest
+
+
+def test_twenty_at_most_are_named_the_largest_first() -> None:
+    rows = [made(f"t-{n:02d}", amount=D(100 + n)) for n in range(45)]
+    (row,) = records(fl.flux.explain(KINDS["arrow"]([]), KINDS["arrow"](rows)))
+    assert row["transfers"].split() == [f"t-{n:02d}" for n in range(44, 24, -1)]
+    assert row["explained"] == sum(100 + n for n in range(25, 45))
+    paid = [{**row, "direction": "DEBIT", "type": "WIRE_WITHDRAWAL"} for row in rows]
+    (row,) = records(fl.flux.explain(KINDS["arrow"]([]), KINDS["arrow"](paid)))
+    assert row["transfers"].split() == [f"t-{n:02d}" for n in range(44, 24, -1)]
+
+
+@pytest.mark.parametrize(("old", "new", "named"), [(95, 100, "b"), (96, 100, None), (100, 95, "b")])
+def test_a_driver_of_just_the_share_is_material(old: int, new: int, named: str | None) -> None:
+    """Five of a hundred, by default."""
+    before, after = (
+        KINDS["arrow"]([made(id_, amount=D(n))]) for id_, n in (("a", old), ("b", new))
+    )
+    (row,) = records(fl.flux.explain(before, after))
+    assert (row["driver"], row["difference"], row["transfers"]) == ("average", new - old, named)
+    assert row["explained"] == (new - old if named else 0)
+
+
+def test_a_period_has_its_first_moment_and_not_its_end() -> None:
+    month = 31 * DAY  # January is the one before February, which has 28 days
+    rows = [
+        made(id_, created_at=START + moment, amount=D(amount))
+        for id_, moment, amount in (
+            ("a", -1, 1), ("b", 0, 10), ("c", month - 1, 20), ("d", month, 300),
+            ("e", month + 28 * DAY - 1, 400), ("f", month + 28 * DAY, 5_000),
+        )
+    ]  # fmt: skip
+    (row,) = records(fl.flux.explain(KINDS["arrow"](rows), period="2026-02"))
+    assert (row["before"], row["after"]) == (30, 700)
+    assert {*row["transfers"].split()} <= {"d", "e"}
+
+
+def test_the_drivers_of_an_asset_come_by_their_size() -> None:
+    before = [made("a", amount=D(100)), made("b", asset="EUR", amount=D(7))]
+    after = [made("c", amount=D(300)), made("d", amount=D(50)), made("e", asset="EUR", amount=D(9))]
+    found = records(fl.flux.explain(KINDS["arrow"](before), KINDS["arrow"](after)))
+    assert [(row["asset"], row["driver"], row["difference"]) for row in found] == [
+        ("EUR", "average", 2), ("USD", "average", 150), ("USD", "count", 100),
+    ]  # fmt: skip
