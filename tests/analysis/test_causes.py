@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -376,3 +377,67 @@ def test_a_row_that_moved_in_the_other_interval_alone_is_shifted() -> None:
         (row("a", 9), False),
     ):
         assert ("shifted_time a" in named(10, made, others=[there], **here)) is shifted
+
+
+@pytest.mark.parametrize(
+    ("cause", "difference", "rows", "given", "detail"),
+    [
+        ("missing_transfer", 7, [], {},
+         "a credit of 7.00 USD between the beginning and now"),
+        ("missing_transfer", -7, [], NOW,
+         "a debit of 7.00 USD between 1970-01-01 00:00:04 UTC and 1970-01-01 00:00:09 UTC"),
+        ("pending", 25, [
+            row("b", 10, status="PENDING"), row("a", 15, status="PENDING", at=6),
+            row("c", 9, OUT, status="PENDING"), row("d", 8),
+        ], {"facts": Facts(waiting=2, waiting_sum=25 * ONE)}, "2 pending transfers: b, a"),
+        ("pending", 15, [
+            row("b", 6, OUT, status="PENDING"), row("a", 9, OUT, status="PENDING", at=6),
+            row("c", 7, status="PENDING"), row("d", 8),
+        ], {"facts": Facts(held=2, held_sum=-15 * ONE)}, "2 pending transfers: b, a"),
+        ("observed_earlier", -8, [],
+         {"observed": SECOND, "facts": Facts(after=2, after_sum=8 * ONE, after_id="z")},
+         "2 made after 1970-01-01 00:00:01 UTC, when it was looked at"),
+        ("missing_both_halves", 10, [], {"others": [other(-10)]},
+         "an internal transfer of 10.00 USD from q to p"),
+        ("missing_both_halves", -10, [], {"others": [other(10)]},
+         "an internal transfer of 10.00 USD from p to q"),
+        ("reversed_sign", -20, [row("a", 10)], {}, "would be a debit at the service"),
+        ("reversed_sign", 20, [row("a", 10, OUT)], {}, "would be a credit at the service"),
+        ("missing_half", 10, [row("b", 10, FROM, group="g", profile="q")], {"alone": ["g"]},
+         "the credit half of group g is missing; b is there"),
+        ("missing_half", -10, [row("b", 10, TO, group="g", profile="q")], {"alone": ["g"]},
+         "the debit half of group g is missing; b is there"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_it(
+    cause: str, difference: float, rows: list[Row], given: dict[str, Any], detail: str
+) -> None:
+    said = [one.detail for one in found(difference, *rows, **given) if one.cause == cause]
+    assert detail in said
+
+
+@pytest.mark.parametrize(("count", "ids"), [(5, "a, b, c, d, e"), (6, "a, b, c, d, e, …")])
+def test_of_many_five_are_listed(count: int, ids: str) -> None:
+    rows = [row(n, 12 + 2 * k, amount=10 + 2 * k) for k, n in enumerate("abcdef"[:count])]
+    (first, *_) = found(-2 * count, *rows)
+    assert (first.cause, first.detail) == ("wrong_total", f"{count} transfers: {ids}")
+    kinds = [replace(one, total=one.total + k * ONE) for k, one in enumerate(rows)]
+    (first, *_) = found(1_000, *kinds)
+    assert first.detail.count(";") == min(count, 5) + (count > 5)
+    assert ("; …" in first.detail) is (count > 5)
+
+
+def test_halves_are_those_of_internal_transfers_of_one_group() -> None:
+    halves = [row("a", 10, FROM, group="g"), row("b", 9, TO, group="g", profile="q")]
+    assert "mismatched_half a" in named(1, *halves)
+    for one, two in (
+        ({"group": ""}, {"group": ""}), ({"group": "g"}, {"group": "h"}),
+        ({"group": "g", "kind": OUT}, {"group": "g", "kind": IN}),
+    ):  # fmt: skip
+        pair = [
+            row("a", 10, **{"kind": FROM} | one),
+            row("b", 9, **{"kind": TO, "profile": "q"} | two),
+        ]
+        assert "mismatched_half a" not in named(1, *pair)
+    same_side = [row("a", 10, FROM, group="g"), row("b", 9, FROM, group="g", profile="q")]
+    assert not [one for one in named(19, *same_side) if one.startswith("mismatched_half")]
