@@ -447,3 +447,48 @@ def test_a_quiet_history_has_no_anomalies_but_those_of_the_rules() -> None:
     for span in ("soon", "-1h", None):
         with pytest.raises(AnalysisError, match="repeated_within="):
             checks.anomalies(table([]), repeated_within=span)  # type: ignore[arg-type]
+
+
+def rules_met(rows: list[Any], **given: Any) -> list[tuple[str, str]]:
+    found = checks.anomalies(table(rows), **given)
+    return [(row["rule"], row["transfer_id"]) for row in records(found)]
+
+
+@pytest.mark.parametrize(
+    ("apart", "rule"),
+    [(0, "repeated_amount"), (10 * MINUTE, "repeated_amount"), (10 * MINUTE + 1, None),
+     (90 * DAY - 1, None), (90 * DAY, "dormant_profile")],
+)  # fmt: skip
+def test_an_anomaly_begins_at_just_the_span(apart: int, rule: str | None) -> None:
+    paid = {"direction": "DEBIT", "type": "WIRE_WITHDRAWAL", "fiat_account_id": "f"}
+    rows = [transfer("a", **paid), transfer("b", created_at=START + apart, **paid)]
+    assert rules_met(rows) == ([(rule, "b")] if rule else [])
+
+
+@pytest.mark.parametrize(("others", "unusual"), [(18, False), (19, False), (20, True)])
+def test_a_fee_is_unusual_where_fewer_than_one_in_twenty_pay_it(others: int, unusual: bool) -> None:
+    rows = [transfer(f"t{n}", fee=Decimal(1)) for n in range(others)]
+    rows.append(transfer("odd", fee=Decimal(2)))
+    assert rules_met(rows) == [("unusual_fee", "odd")] * unusual
+
+
+@pytest.mark.parametrize(
+    ("before", "fresh"),
+    [(-1, False), (0, True), (60 * MINUTE - 1, True), (60 * MINUTE, False)],
+)
+def test_an_account_is_fresh_for_an_hour_from_its_approval(before: int, fresh: bool) -> None:
+    paid = {"direction": "DEBIT", "type": "WIRE_WITHDRAWAL", "fiat_account_id": "f"}
+    moment = pa.array([START - before], pa.int64()).cast(pa.timestamp("ns", "UTC"))
+    for status in ("APPROVED", "PENDING"):
+        accounts = pa.table(
+            {"id": ["f"], "status": [status], "created_at": moment, "updated_at": moment}
+        )
+        met = rules_met([transfer("a", **paid)], fiat_accounts=accounts)
+        assert met == [("fresh_account", "a")] * (fresh and status == "APPROVED")
+
+
+@pytest.mark.parametrize("name", ["id", "profile_id", "created_at", "fee", "amount"])
+def test_no_anomaly_is_looked_for_in_rows_that_lack_what_decides(name: str) -> None:
+    row = transfer("a") | {name: None}
+    with pytest.raises(AnalysisError, match=rf"transfers: {name} is missing"):
+        checks.anomalies(table([row]))

@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from fake_service import FakeService
 from transfer_examples import START, Row, make_rows, records
 
 from fundlab import Store
-from fundlab.analysis import balances
+from fundlab.analysis import balances, streaming
 from fundlab.base.errors import AnalysisError, OutputError
 from fundlab.base.values import Instant
 
@@ -200,3 +201,53 @@ def test_a_reader_left_early_leaves_no_thread(store: Store) -> None:
     while names := [one for one in threading.enumerate() if one.name.startswith("fundlab-ahead")]:
         assert time.monotonic() < deadline, names
         time.sleep(0.01)
+
+
+def stamped(*rows: tuple[int, str]) -> pa.Table:
+    moments = pa.array([moment for moment, _ in rows], pa.int64()).cast(TIME)
+    return pa.table({"created_at": moments, "id": [id_ for _, id_ in rows]})
+
+
+@pytest.mark.parametrize(
+    ("groups", "sizes"),
+    [
+        ([[(1, "a"), (2, "b")], [(3, "c")], [(4, "d"), (5, "e")]], [2, 1, 2]),
+        ([[(1, "a"), (3, "b")], [(3, "a"), (4, "d")]], [1, 3]),
+        ([[(1, "a"), (9, "b")], [(2, "c"), (3, "d")], [(4, "e")], [(10, "f")]], [1, 2, 2, 1]),
+        ([[(1, "b"), (1, "a")]], [2]),
+        ([[(1, "a"), (9, "b")], [(5, "c"), (12, "d")], [(11, "e")], [(13, "f")]], [1, 2, 2, 1]),
+        ([], []),
+    ],
+)
+def test_rows_go_on_once_none_that_comes_can_be_before_them(
+    groups: list[list[tuple[int, str]]], sizes: list[int]
+) -> None:
+    given = [(min(group)[0], max(group)[0], stamped(*group)) for group in groups]
+    found = list(streaming._in_time_order(given))
+    assert [len(rows) for rows in found] == sizes
+    together = [
+        one for rows in found
+        for one in zip(rows["created_at"].cast(pa.int64()).to_pylist(), rows["id"].to_pylist(),
+                       strict=True)
+    ]  # fmt: skip
+    assert together == sorted(row for group in groups for row in group)
+
+
+def test_every_profile_and_asset_has_a_number_as_it_is_met() -> None:
+    keys = streaming._Keys()
+    for pairs, numbers in (
+        (["pU"], [0]), (["pU", "pE"], [0, 1]), (["qE", "pU", "qE"], [2, 0, 2]),
+        (["rU", "sB", "pB", "tC"], [3, 4, 5, 6]), (["qE", "tC", "rU", "sU"], [2, 6, 3, 7]),
+    ):  # fmt: skip
+        columns = (pa.chunked_array([[pair[place] for pair in pairs]]) for place in (0, 1))
+        assert keys.of(*columns).tolist() == numbers
+    assert keys.count == 8
+
+
+def test_an_amount_is_read_wherever_it_lies_in_memory() -> None:
+    amounts = pa.array([Decimal(n) for n in (1, -2, 3, 4)], pa.decimal128(38, 18))
+    for column in (pa.chunked_array([amounts]), pa.chunked_array([amounts[:1], amounts[1:]])):
+        for start, end in ((0, 4), (1, 3), (3, 4), (2, 2)):
+            units = streaming._units(column.slice(start, end - start))
+            back = streaming._money(units)
+            assert back.to_pylist() == amounts.slice(start, end - start).to_pylist()
