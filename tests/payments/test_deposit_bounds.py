@@ -429,3 +429,34 @@ def test_a_journal_that_is_not_intact_is_named(
     assert "what is noted of intent 1 is not what was written" in changed
     (older,) = damage("INSERT INTO events (intent, at, state, sha256) VALUES (1, 3, 'done', 'x')")
     assert "what is noted of intent 1" in older
+
+
+def test_a_deposit_is_simulated_as_it_is_given_or_by_an_example() -> None:
+    sent: list[Any] = []
+    settings = SimpleNamespace(is_production=False)
+    client = service(settings=settings, initiate_sandbox_fiat_deposit=lambda **g: sent.append(g))
+    deposits.simulate_deposit(client, instructions(), "5.00")
+    deposits.simulate_deposit(
+        client, instructions(memo_id=None), "6.00", sender={"a": 1}, sending_bank={"b": 2}
+    )
+    first, second = sent
+    assert (first["amount"], first["memo_id"]) == ("5.00", "M1")
+    assert first["fiat_account_owner"]["institution_details"]["name"] == "Example Sender Inc."
+    assert first["fiat_network_instructions"]["wire"]["account_number"] == "000000000001"
+    assert second == {"amount": "6.00", "memo_id": "", "fiat_account_owner": {"a": 1},
+                      "fiat_network_instructions": {"b": 2}}  # fmt: skip
+
+
+def test_a_fee_is_asked_for_by_the_clock_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: NOON)
+    quote, asked = a_quote(600).quote, []
+    client = service(
+        create_crypto_withdrawal_fee=lambda **given: asked.append(given) or quote,
+        transport=SimpleNamespace(service_ns=lambda ns: ns + 100 * SECOND),
+    )
+    given: dict[str, Any] = {"asset": "USDC", "destination_address": "0x1",
+                             "crypto_network": "ETHEREUM", "amount": "1"}  # fmt: skip
+    found = quotes.quote_fee(client, **given)
+    assert (found.quote, found.seconds_left) == (quote, 500.0)
+    assert asked == [given | {"total": None, "identity_id": None}]
+    assert quotes.quote_fee(client, **given, now=lambda: NOON).seconds_left == 600.0

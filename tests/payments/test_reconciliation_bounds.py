@@ -358,6 +358,7 @@ def test_a_change_there_and_back_again_is_another_change(monkeypatch: pytest.Mon
     def ref_id(*sent: Any) -> str:
         client, _, _ = registering(monkeypatch, account(), book=Updated(*sent))
         plan = accounts.plan_account_update(client, "a", metadata={"a": "1"})
+        assert not plan.is_submitted  # what is not shown is not as asked
         name: str = plan.ref_id
         return name
 
