@@ -2,6 +2,7 @@
 
 import json
 import random
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,7 @@ def in_small_groups(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """40 rows, four to a row group; some are replaced in a second file, some moved in time."""
     found = Store(tmp_path_factory.mktemp("groups") / "store")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "ROW_GROUP_ROWS", 4)
+        patch.setattr(parts, "in_row_groups", partial(parts.in_row_groups, size=4))
         found.sync(FakeService([transfer(n) for n in range(40)]), tables=["transfers"])  # type: ignore[arg-type]
         later = [transfer(n, memo="new", updated_at=moment(90)) for n in (3, 4, 17, 38)]
         moved = transfer(20, created_at=moment(80), updated_at=moment(91))
