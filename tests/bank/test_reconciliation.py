@@ -19,6 +19,7 @@ from test_matching import paid, transfer
 
 import fundlab as fl
 from fundlab import bank, cli
+from fundlab.bank.proof_of_cash import Book
 from fundlab.bank.reconciliation import _from_ledger
 from fundlab.base.errors import AnalysisError, OtherSideWarning
 from fundlab.sandbox.bank_book import FAULTS, book, statement_file
@@ -355,6 +356,85 @@ def test_what_a_decision_says_of_an_item_is_said_once(tmp_path: Path) -> None:
     assert {*unknown.items["why"]} == {
         "no counterpart; decided: match nowhere, which is not among what is matched"
     }
+
+
+def january(day: int) -> date:
+    """32 is the first of February, 0 the last of December."""
+    return date(2025, 12, 31) + timedelta(days=day)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "charges", "difference", "corrections", "items"),
+    [
+        # In full within the month, and of the month before; each side alone in it.
+        ([("b", 5, 100)], [("t", 4, 100)], 0, 0, {}, []),
+        ([("b", -1, 100)], [("t", -2, 100)], 0, 0, {}, []),
+        ([("b", 32, 100)], [("t", 31, 100)], 0, 0,
+         {"deposits_in_transit": [0, 100, 0, 100]}, [("t", 100, 0, "booked later", 32)]),
+        ([("b", 31, -100)], [("t", 32, -100)], 0, 0,
+         {"outstanding_withdrawals": [0, 0, -100, 100]}, [("b", 100, 0, "booked later", 32)]),
+        ([("b", 1, 100)], [("t", 0, 100)], 0, 0, {"deposits_in_transit": [100, -100, 0, 0]}, []),
+        # In two parts, of which one is of the next month.
+        ([("b", 31, 40), ("c", 32, 60)], [("t", 30, 100)], 0, 0,
+         {"deposits_in_transit": [0, 60, 0, 60]},
+         [("t", 100, 1, "booked later", 32), ("b", -40, 0, "booked in part", None)]),
+        # Alike ones cancel out, the earliest first.
+        ([("b", 30, 50), ("c", 32, 50)], [("t", 29, 50), ("u", 30, 50)], 0, 0,
+         {"deposits_in_transit": [0, 50, 0, 50]}, [("u", 50, 1, "booked later", 32)]),
+        # In and out on one line.
+        ([("b", 5, 70)], [("t", 4, 100), ("u", 4, -30)], 0, 0, {"netted": [0, 30, 30, 0]}, []),
+        # What the bank kept back, in the month, before it and after it.
+        ([("b", 31, 97)], [("t", 30, 100)], 3, 0,
+         {"unrecorded": [0, 0, 3, -3], "netted": [0, 3, 3, 0]},
+         [("b", -3, 0, "kept back by the bank: why", None)]),
+        ([("b", 0, 97)], [("t", -1, 100)], 3, 0, {"unrecorded": [-3, 0, 0, -3]},
+         [("b", -3, 31, "kept back by the bank: why", None)]),
+        ([("b", 32, 97)], [("t", 32, 100)], 3, 0, {}, []),
+    ],
+)  # fmt: skip
+def test_a_group_is_in_the_columns_of_its_days(
+    theirs: list[tuple[str, int, int]], ours: list[tuple[str, int, int]], charges: int,
+    difference: int, corrections: dict[str, list[int]], items: list[Any],
+) -> None:  # fmt: skip
+    book = Book(january(1), january(31), {})
+    flows = {
+        side: [(name, january(day), D(much)) for name, day, much in rows]
+        for side, rows in (("bank", theirs), ("service", ours))
+    }
+    book.take_group(flows, D(charges), D(difference), "why")
+    found = {
+        category: [int(row[name]) for name in COLUMNS] for category, row in book.corrections.items()
+    }
+    assert {category: row for category, row in found.items() if any(row)} == corrections
+    listed = [
+        (row["item_id"], int(row["amount"]), row["age"], row["why"],
+         row["cleared_on"] and (row["cleared_on"] - january(0)).days)
+        for row in book.listed
+    ]  # fmt: skip
+    assert listed == items
+
+
+@pytest.mark.parametrize(
+    ("tolerated", "decided", "category", "amount", "explained"),
+    [
+        (False, {}, "bank_errors", -2, False), (True, {}, "tolerated", 2, True),
+        (False, {"t": "service_error"}, "service_errors", 2, True),
+        (False, {"b": "accepted"}, "bank_errors", -2, True),
+    ],
+)  # fmt: skip
+def test_another_amount_is_whose_error_it_is(
+    tolerated: bool, decided: dict[str, str], category: str, amount: int, explained: bool
+) -> None:
+    book = Book(january(1), january(31), decided)
+    flows = {"bank": [("b", january(5), D(102))], "service": [("t", january(4), D(100))]}
+    book.take_group(flows, D(0), D(2), "why", tolerated=tolerated)
+    assert {name: row["closing"] for name, row in book.corrections.items() if row["closing"]} == {
+        category: amount
+    }
+    (item,) = book.listed
+    assert (item["item_id"], item["amount"], item["category"], item["explained"]) == (
+        "b", 2, category, explained
+    )  # fmt: skip
 
 
 def test_open_items_carry_with_their_age(tmp_path: Path) -> None:
