@@ -437,6 +437,55 @@ def test_another_amount_is_whose_error_it_is(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("side", "category", "corrections", "booked"),
+    [
+        ("bank", "bank_errors", {"bank_errors": [-7, 0, 0, -7]}, []),
+        ("service", "service_errors", {"service_errors": [-7, 0, 0, -7]}, [(january(0), 7)]),
+        ("bank", "unrecorded", {"unrecorded": [7, 0, 0, 7]}, []),
+        ("bank", "tolerated", {"tolerated": [7, 0, 0, 7]}, []),
+    ],
+)  # fmt: skip
+def test_what_is_carried_stands_where_it_stood(
+    side: str, category: str, corrections: dict[str, list[int]], booked: list[Any]
+) -> None:
+    for explained in (True, False):
+        book = Book(january(1), january(31), {})
+        book.take_carried({"side": side, "item_id": "x", "on": str(january(0)), "amount": D(7),
+                           "category": category, "why": "old", "explained": explained})  # fmt: skip
+        found = {name: [*row.values()] for name, row in book.corrections.items()}
+        assert (found, book.booked) == (corrections, booked)
+        (item,) = book.listed
+        assert (item["item_id"], item["amount"], item["on"], item["age"], item["category"],
+                item["why"], item["explained"]) == (
+            "x", 7, january(0), 31, category, "old", explained)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("amount", "why", "decided", "category", "correction", "said"),
+    [
+        (7, "no counterpart", {}, "deposits_in_transit", 7, "not on the statement yet"),
+        (0, "no counterpart", {}, "deposits_in_transit", 0, "not on the statement yet"),
+        (-7, "no counterpart", {}, "outstanding_withdrawals", -7, "not on the statement yet"),
+        (7, "too many", {}, "deposits_in_transit", 7, "too many"),
+        (7, "too many", {"t": "service_error"}, "service_errors", -7,
+         "too many; decided: service_error"),
+    ],
+)  # fmt: skip
+def test_an_open_transfer_is_in_transit_or_an_error(
+    amount: int, why: str, decided: dict[str, str], category: str, correction: int, said: str
+) -> None:
+    book = Book(january(1), january(31), decided)
+    fits = why == "no counterpart"
+    book.take_transfer("t", january(30), D(amount), why, 3, decided=fits)
+    assert book.corrections[category]["closing"] == correction
+    assert book.booked == [(january(30), amount)]
+    (item,) = book.listed
+    assert (item["side"], item["amount"], item["category"], item["why"], item["explained"]) == (
+        "service", amount, category, said, fits or bool(decided)
+    )  # fmt: skip
+
+
 def test_open_items_carry_with_their_age(tmp_path: Path) -> None:
     rows = paid([transfer("old", 70, 5), transfer("new", 9, 40)])
     first = read_csv(tmp_path, "2026-01-02,-12,988,r1,charges")
