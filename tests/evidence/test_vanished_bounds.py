@@ -7,10 +7,13 @@ from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from fundlab.base.errors import StoreDamaged
 from fundlab.base.values import Instant
+from fundlab.evidence import vanished_rows
 from fundlab.evidence.vanished_rows import (
     SWEEP_CYCLE_NS,
     SWEEP_EVERY_NS,
@@ -19,14 +22,17 @@ from fundlab.evidence.vanished_rows import (
     control_changes,
     control_known,
     control_lines,
+    control_of,
     gone_lines,
     gone_rows,
     gone_table,
     still_counts,
     sweep_windows,
+    unlisted,
     unlisted_rows,
     unlisted_table,
 )
+from fundlab.tables.schema import TABLES
 
 DAY = 86_400 * 10**9
 
@@ -161,6 +167,75 @@ def test_the_months_that_have_fewer_rows() -> None:
     assert control_lines("addresses", bare, {}) == [
         "addresses 2026-02: 0 rows at the service instead of 2"
     ]
+
+
+def stored(monkeypatch: pytest.MonkeyPatch, table: str, *groups: list[dict[str, Any]]) -> Any:
+    """A snapshot whose row groups hold these rows, as many as are current."""
+    schema = TABLES[table].schema
+    tables = [pa.Table.from_pylist(rows, schema) for rows in groups]
+    monkeypatch.setattr(vanished_rows, "keep", lambda rows, current: rows.slice(0, current))
+
+    class Reader:
+        def __init__(self, rows: pa.Table) -> None:
+            self.rows = rows
+
+        def read(self, number: int, wanted: pa.Schema) -> pa.Table:
+            return self.rows.select(wanted.names)
+
+    def each(what: Any, since: int | None = None) -> list[Any]:
+        return [what(Reader(rows), SimpleNamespace(number=0, current=len(rows))) for rows in tables]
+
+    return SimpleNamespace(table=TABLES[table], in_each_group=each)
+
+
+def made(id_: str, at: str, **more: Any) -> dict[str, Any]:
+    return {"id": id_, "created_at": pd.Timestamp(at, tz="UTC"), "type": "A", "asset": "USD",
+            "total": Decimal("1.50")} | more  # fmt: skip
+
+
+def test_counts_and_totals_of_the_current_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = [
+        [made("a", "2026-01-01"), made("b", "2026-01-31T23:59:59.999999999"),
+         made("c", "2026-02-01")],
+        [made("d", "2026-01-15"), made("e", "2026-01-15", asset="BTC", total=None),
+         made("f", "2026-01-15", type=None, asset=None), made("g", "2026-01-01") | {
+             "created_at": None}],
+    ]  # fmt: skip
+    snapshot = stored(monkeypatch, "transfers", *groups)
+    whole = {
+        ("2026-01", "A", "USD"): (3, Decimal("4.50")), ("2026-02", "A", "USD"): (1, Decimal("1.5")),
+        ("2026-01", "A", "BTC"): (1, Decimal(0)), ("2026-01", "", ""): (1, Decimal("1.5")),
+        ("", "A", "USD"): (1, Decimal("1.5")),
+    }  # fmt: skip
+    assert control_of(snapshot, []) == whole
+    left_out = whole | {("2026-01", "A", "USD"): (2, Decimal(3))}
+    assert control_of(snapshot, ["d", "none"]) == left_out
+    addresses = stored(monkeypatch, "addresses", [
+        {"id": "a", "created_at": pd.Timestamp("2026-01-01", tz="UTC")}
+    ])  # fmt: skip
+    assert control_of(addresses, []) == {("2026-01", "", ""): (1, Decimal(0))}
+
+
+@pytest.mark.parametrize(
+    ("listed", "since", "missing"),
+    [
+        ([], None, "abcd"), (["a", "d"], None, "bc"), (["a", "b", "c", "d", "e"], None, ""),
+        (["zz"], None, "abcd"), ([], 2, "bcd"), (["c"], 2, "bd"), (["c"], 3, "d"), ([], 9, ""),
+    ],
+)  # fmt: skip
+def test_which_rows_a_pass_did_not_bring(
+    listed: list[str], since: int | None, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [made(id_, "1970-01-01") | {"created_at": pd.Timestamp(n, tz="UTC")}
+            for n, id_ in enumerate("abcd", 1)]  # fmt: skip
+    snapshot = stored(monkeypatch, "transfers", rows[:3], rows[3:])
+    stage: Any = SimpleNamespace(
+        read=lambda names: [pa.table({"id": pa.array([id_], pa.string())}) for id_ in listed]
+    )
+    found = unlisted(snapshot, stage, since)
+    assert found.column("id").to_pylist() == [*missing]
+    assert found.column_names == ["id", "created_at"]
+    assert unlisted(stored(monkeypatch, "transfers"), stage, None).num_rows == 0
 
 
 # ---------------------------------------------------------------------------------- sweeps
