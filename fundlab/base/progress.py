@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 log = logging.getLogger(__name__)
 _AT_ONCE: Final = 0.5
 """Seconds: what is done sooner shows no bar in a notebook, where it leaves an empty output."""
+LEAST: Final = {"rows": 300_000, "bytes": 100_000_000}
+"""What takes about a second to read, merge or copy."""
+T = TypeVar("T")
 
 
 @contextmanager
@@ -56,6 +59,20 @@ def progress_bar(
             "%s: %s %s in %.1f s, %s a second%s",
             desc or unit, f"{count.n:,}", unit, seconds, f"{rate:,.0f}", stopped,
         )  # fmt: skip
+
+
+def with_progress(
+    sized: Iterable[tuple[int, T]], total: int, desc: str, unit: str = "rows"
+) -> Iterator[T]:
+    """Each of ``sized``, which has its size beside it, while a bar shows how much of ``total`` is
+    done; none of less than a person would wait for."""
+    if total < LEAST[unit]:
+        yield from (item for _, item in sized)
+        return
+    with progress_bar(total, unit, desc) as bar:
+        for size, item in sized:
+            yield item
+            bar.update(size)
 
 
 def expect(bar: Any, total: int | None) -> None:

@@ -24,11 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.base.errors import InvalidRequest, StoreError, number_of
+from fundlab.base.progress import with_progress
 from fundlab.evidence.observations import Problem
 from fundlab.store.manifests import canonical
-from fundlab.store.parts import FROM, PartReader, Publication
+from fundlab.store.parts import FROM, Publication
 from fundlab.store.records import RECORDS
-from fundlab.store.snapshot import Snapshot, read_group_versions, steadily
+from fundlab.store.snapshot import Snapshot, read_versions, steadily
 from fundlab.store.store_files import StoreFiles
 from fundlab.tables.schema import TABLES
 
@@ -76,14 +77,15 @@ def table_lane(snapshot: Snapshot) -> list[str]:
     """A hash of each publication of a table: what is said of it, and its rows."""
     hashes: dict[int, list[bytes]] = {entry.seq: [] for entry in snapshot.publications}
     schema = snapshot.table.schema
-    for part in snapshot.files:
-        reader = PartReader(part)
-        for number in range(len(part.header.row_groups)):
-            rows = read_group_versions(reader, number, {}, schema)
-            since = rows.column(FROM).to_numpy()
-            digests = row_hashes(rows.select(schema.names))
-            for seq in np.unique(since).tolist():
-                hashes[seq] += [digests[at] for at in np.flatnonzero(since == seq)]
+    versions = (rows for part in snapshot.files for rows in read_versions(part, {}, schema))
+    for rows in with_progress(
+        ((rows.num_rows, rows) for rows in versions), sum(part.rows for part in snapshot.files),
+        f"hashing {snapshot.table.name}",
+    ):  # fmt: skip
+        since = rows.column(FROM).to_numpy()
+        digests = row_hashes(rows.select(schema.names))
+        for seq in np.unique(since).tolist():
+            hashes[seq] += [digests[at] for at in np.flatnonzero(since == seq)]
     lane = []
     for entry in snapshot.publications:
         rows_hash = hashlib.sha256(b"".join(sorted(hashes.pop(entry.seq)))).hexdigest()

@@ -19,6 +19,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from fundlab.base.errors import StoreDamaged, StoreError, number_of
+from fundlab.base.progress import with_progress
 from fundlab.base.values import Instant
 from fundlab.store import disk
 from fundlab.store.manifests import (
@@ -74,16 +75,19 @@ def back_up(
     def copy_all() -> tuple[Manifest, dict[str, list[Any]], int]:
         files, copied = {}, 0
         manifest = read_manifest(path)
-        wanted: dict[str, str | None] = {
-            f"{table}/{file.name}": file.sha256
+        wanted: dict[str, tuple[int, str | None]] = {
+            f"{table}/{file.name}": (file.size, file.sha256)
             for table, entries in manifest.files.items()
             for file in entries
         }
         wanted |= {
-            f"{RECORDS}/{record.name}": record.hash
+            f"{RECORDS}/{record.name}": (0, record.hash)
             for record in read_records(path / RECORDS, manifest.record)
         }
-        for name, digest in wanted.items():
+        for name, digest in with_progress(
+            ((size, (name, digest)) for name, (size, digest) in wanted.items()),
+            sum(size for size, _ in wanted.values()), "backing up", "bytes",
+        ):  # fmt: skip
             entry = known.get(name)
             there = destination / name
             if (
@@ -136,7 +140,10 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
     disk.make_folder(target.parent)
     hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
     try:
-        for name, (_, digest) in content["files"].items():
+        for name, digest in with_progress(
+            ((size, (name, digest)) for name, (size, digest) in content["files"].items()),
+            sum(size for size, _ in content["files"].values()), "restoring", "bytes",
+        ):  # fmt: skip
             _copy(place / name, hidden / name, digest)
         journals = {}
         for name, (there, digest) in content["journals"].items():

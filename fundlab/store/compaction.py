@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.base.progress import with_progress
 from fundlab.store import disk, parts
 from fundlab.store.manifests import Manifest
 from fundlab.store.parts import (
@@ -60,8 +61,16 @@ def merge_files(folder: StorePath, snapshot: Snapshot) -> Draft | None:
         return None
     header = Header(table.name, SCHEMA_VERSION, files[-1].header.service, snapshot.publications)
     # Current rows by their moment, then the replaced ones.
-    draft = write_part(folder, "base", table, header, _current(snapshot), _replaced(snapshot))
-    rows = sum(part.rows for part in files)
+    rows, current = sum(part.rows for part in files), snapshot.count
+
+    def shown(found: Iterator[pa.Table], total: int) -> Iterator[pa.Table]:
+        sized = ((one.num_rows, one) for one in found)
+        return with_progress(sized, total, f"merging {table.name}")
+
+    draft = write_part(
+        folder, "base", table, header,
+        shown(_current(snapshot), current), shown(_replaced(snapshot), rows - current),
+    )  # fmt: skip
     if draft.rows != rows:
         draft.discard()
         raise damaged(folder, f"{draft.rows} rows came together instead of {rows}")

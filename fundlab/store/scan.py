@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
+from fundlab.base.progress import with_progress
 from fundlab.store.duck import own_connection
 from fundlab.store.manifests import Manifest
 from fundlab.store.parts import FROM, TO, check_data, check_files, in_row_groups
@@ -139,7 +140,9 @@ def hold_in_duckdb(
     connection.from_arrow(schema.empty_table()).to_table(name)
     connection.execute("SET threads = 1")  # several take more processor and memory
     memory.release_unused()  # what was read before this: 100 MB after a judgement of 1,000,000
-    for rows in in_row_groups(settled_rows(snapshot, events, columns), _DUCKDB_GROUP):
+    groups = in_row_groups(settled_rows(snapshot, events, columns), _DUCKDB_GROUP)
+    every = sum(part.rows for part in snapshot.files)
+    for rows in with_progress(((rows.num_rows, rows) for rows in groups), every, f"reading {name}"):
         connection.from_arrow(rows.select(schema.names)).insert_into(name)
         connection.execute("CHECKPOINT")  # which compresses
     connection.execute("RESET threads")

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from fundlab.base.arrow import numbers, of_numbers
 from fundlab.base.errors import StoreDamaged
+from fundlab.base.progress import with_progress
 from fundlab.store.manifests import File
 from fundlab.store.parts import (
     BOOKKEEPING,
@@ -181,9 +182,13 @@ class Snapshot:
     ) -> Iterator[T]:
         """The same of the row groups with these numbers."""
         self.replaced  # noqa: B018 - once, before several threads ask for it
-        return each_row_group(
-            wanted, lambda reader, number: work(reader, self.group(reader, number))
-        )
+
+        def look(reader: PartReader, number: int) -> tuple[int, T]:
+            group = self.group(reader, number)
+            return reader.part.header.row_groups[number][0], work(reader, group)
+
+        total = sum(part.header.row_groups[n][0] for part, numbers in wanted for n in numbers)
+        return with_progress(each_row_group(wanted, look), total, f"reading {self.table.name}")
 
     @property
     def count(self) -> int:
