@@ -125,6 +125,10 @@ RULES: dict[str, tuple[list[Page], list[tuple[str, str, str, int]]]] = {
     "neither": ([page(1, None, None, 5)], []),
     "no opening of bai2": ([page(1, None, 5, 5, format="bai2")], []),
     "two pages": ([page(1, 0, 5, 5, **FIRST), page(1, 5, 7, 2, **SECOND)], []),
+    "two pages, the second first": (
+        [page(1, 5, 7, 2, **SECOND), page(1, 0, 5, 5, **FIRST)], []),
+    "numbers of two formats": (
+        [page(9, 0, 5, 5), page(1, 5, 7, 2, format="camt.053", on=day(2))], []),
     "a page left out": (
         [page(1, 0, 5, 5, **FIRST), page(1, 5, 7, 2, **SECOND | {"page": 3})],
         [("page", "a page before it", "none", 2)]),
