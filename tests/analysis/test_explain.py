@@ -249,3 +249,56 @@ def test_intervals_that_only_touch_do_not_overlap() -> None:
         (interval(3, None), interval(9, None), True),
     ):
         assert one.overlaps(other) == other.overlaps(one) == together
+
+
+@pytest.mark.parametrize(
+    ("totals", "breaks"),
+    [
+        ([(70, 2), (100, 4), (103, 6)], [(3, 4, 6)]),
+        ([(70, 1), (100, 3), (103, 6)], [(3, 3, 6)]),
+        ([(100, 0), (103, 6)], [(3, 0, 6)]),
+        ([(73, 2), (103, 4)], [(3, None, 2)]),
+        ([(73, 2), (100, 4)], [(3, None, 2), (-3, 2, 4)]),
+        ([(70, 2), (71, 2), (100, 4)], [(1, 2, 2), (-1, 2, 4)]),
+        ([(70, 1), (100, 3)], []),
+        ([(70, 1), (70, 2), (99, 3)], [(-1, 2, 3)]),
+    ],
+)
+def test_an_interval_ends_when_a_balance_was_seen(
+    totals: list[tuple[int, int]], breaks: list[tuple[int, int | None, int]]
+) -> None:
+    """Of 100, and 30 that were held from the first day until they failed on the third."""
+    rows = [
+        transfer("a", amount=D(100)),
+        transfer("b", amount=D(30), status="FAILED", direction="DEBIT", type="WIRE_WITHDRAWAL",
+                 created_at=START + DAY, updated_at=START + 3 * DAY),
+    ]  # fmt: skip
+    seen = [observed({USD: D(total)}, START + day * DAY) for total, day in totals]
+    found = records(reconcile.explain(arrow(rows), seen[-1], pa.concat_tables(seen)))
+    missing = [
+        (row["difference"], row["detail"].partition(" USD ")[2])
+        for row in found if row["cause"] == "missing_transfer"
+    ]  # fmt: skip
+
+    def words(day: int | None) -> str:
+        return "the beginning" if day is None else f"2026-01-{day + 1:02} 00:00:00 UTC"
+
+    assert missing == [
+        (amount, f"between {words(first)} and {words(last)}") for amount, first, last in breaks
+    ]
+
+
+@pytest.mark.parametrize(
+    ("balances", "higher", "late"),
+    [(2, 2, False), (3, 2, True), (3, 3, True), (4, 2, False), (5, 3, True), (5, 2, False)],
+)
+def test_most_of_three_balances_or_more_say_that_earlier_transfers_are_missing(
+    balances: int, higher: int, late: bool
+) -> None:
+    assets = [f"A{n}" for n in range(balances)]
+    rows = [transfer(name, asset=name) for name in assets]
+    sums = {("p1", name): D(15 if n < higher else 10) for n, name in enumerate(assets)}
+    sums["p1", "ELSE"] = D(7)  # reported only: that says nothing of the others
+    found = records(reconcile.explain(arrow(rows), observed(sums, NOW)))
+    said = {row["asset"] for row in found if row["cause"] == "missing_history"}
+    assert said == ({*assets[:higher]} if late else set())
