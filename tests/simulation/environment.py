@@ -109,6 +109,7 @@ def load() -> None:
     """Load the program, once for all runs of this process: some of it draws by chance when it is
     loaded or first used, and a seed that has been given that would give something else later."""
     import duckdb
+    import duckdb._relation as relations
     import fastapi.dependencies.utils as routes
     import pyarrow as pa
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -127,6 +128,9 @@ def load() -> None:
     # asked anew for each member of each request, a quarter of what the service takes
     for name in ("field_annotation_is_sequence", "_get_param_aliases", "_is_json_field"):
         setattr(routes, name, functools.cache(getattr(routes, name)))
+
+    # looks through each expression for a warning that nobody is shown
+    relations._warn_on_literal_names = lambda value, columns: None
 
     import fundlab.payments.actions
     import fundlab.reports

@@ -337,7 +337,8 @@ def balanced(desk: Desk, store: fl.Store, result: SyncResult, moved: int) -> Non
         return
     left = result.unsettled
     check(not left or moved >= MAX_ROUNDS, f"{left} were left out, and {moved} changes were there")
-    verified(desk, store)
+    if desk.attempts % 2:  # it is dear: a tenth of a run
+        verified(desk, store)
 
 
 def quoted(desk: Desk, quote: Any, amount: str) -> None:
