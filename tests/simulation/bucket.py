@@ -1,45 +1,72 @@
-"""A bucket that two machines write: each write is a step, before which somebody may end."""
+"""A bucket that two machines write: each write is a step, before which somebody may end, and whose
+answer may be lost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from fsspec.implementations.memory import MemoryFileSystem
+import obstore
+from obstore.store import MemoryStore
 from pyarrow import fs
 
+from fundlab.store.objects import Objects
 from fundlab.store.remote import RemotePath
+from tests.simulation.environment import Virtual
 from tests.simulation.reading import Row, rows
-from tests.simulation.schedule import Schedule
 
 
-class Bucket(MemoryFileSystem):  # type: ignore[misc, unused-ignore]
-    """What was put is there at once and complete, as object stores promise."""
+class Bucket(Objects):
+    """What was put is there at once and complete, as object stores promise. ``put`` is told of each
+    write before it, and says what becomes of it: ``refused``, ``unanswered``, or nothing."""
 
-    protocol = "bucket"
-    cachable = False
+    def __init__(self, put: Callable[[str], str | None]) -> None:
+        super().__init__(MemoryStore(), "s3", "books")
+        self._put = put
+        self._written_ns: dict[str, int] = {}
 
-    def __init__(self, schedule: Schedule) -> None:
-        super().__init__()
-        self.store: dict[str, Any] = {}
-        self.pseudo_dirs = [""]
-        self._schedule = schedule
-
-    def place(self, key: str, scratch: Path) -> RemotePath:
+    def place(self, scratch: Path) -> RemotePath:
         """A folder in it, for a machine that has its ``scratch`` files there."""
-        return RemotePath(key, "bucket", scratch, fs.PyFileSystem(fs.FSSpecHandler(self)))
+        return RemotePath("books/funds", "s3", scratch, fs.PyFileSystem(self))
 
-    def rows(self, key: str, columns: Iterable[str]) -> dict[str, Row]:
-        """The transfers of the store at ``key``, as its files have them."""
-        start = f"/{key}/"
-        names = [name.removeprefix(start) for name in self.store if name.startswith(start)]
-        return rows(names, lambda name: bytes(self.store[start + name].getvalue()), columns)
+    def rows(self, columns: Iterable[str]) -> dict[str, Row]:
+        """The transfers of the store in it, as its files have them."""
+        start = "funds/"
+        return rows(
+            [name.removeprefix(start) for name in self._written_ns],
+            lambda name: bytes(obstore.get(self._store, start + name).bytes()),
+            columns,
+        )
 
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **more: Any) -> None:
-        self._schedule.step(f"puts {path}", 0.01)
-        super().pipe_file(path, value, mode=mode, **more)
+    def put_file(self, file: str, path: str) -> None:
+        with self._written(path):
+            super().put_file(file, path)
 
-    def put_file(self, lpath: str, rpath: str, **more: Any) -> None:
-        self._schedule.step(f"puts {rpath}", 0.01)
-        super().put_file(lpath, rpath, **more)
+    def pipe_file(self, path: str, content: bytes, mode: Literal["create", "overwrite"]) -> None:
+        with self._written(path):
+            super().pipe_file(path, content, mode)
+
+    @contextmanager
+    def _written(self, path: str) -> Iterator[None]:
+        kind = self._put(path)
+        if kind == "refused":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        yield
+        self._written_ns[self._name(path)] = Virtual.now_ns
+        if kind == "unanswered":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    def delete_file(self, path: str) -> None:
+        super().delete_file(path)
+        del self._written_ns[self._name(path)]
+
+    def _described(self, found: Any) -> fs.FileInfo:
+        """With the time of the run."""
+        name = found["path"]
+        return fs.FileInfo(
+            f"books/{name}", fs.FileType.File, size=found["size"], mtime_ns=self._written_ns[name]
+        )

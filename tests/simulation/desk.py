@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import io
 import json
 import logging
 import os
@@ -12,7 +13,7 @@ import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -20,11 +21,14 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pandas as pd
+import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import fundlab as fl
+from fundlab import cli
 from fundlab.base.errors import ActionRefused, CloseRefused, FundlabError, StoreLocked
+from fundlab.client import client as clients
 from fundlab.client.client import Client
 from fundlab.client.signing import EdSigner
 from fundlab.models import SCOPES
@@ -52,8 +56,11 @@ STEPS_A_DAY: Final = 200_000
 _RESTART_S: Final = 120
 _PATIENCE: Final = 4
 _PAUSE_S: Final = 600
+_CONNECT: Final = clients.connect
 _ONCE: Final = ("slip", "fund", "take")
 """What nobody tries again."""
+_ASKED: Final = {"pay": "resume", "command": "ask"}
+"""How somebody asks what became of a payment that failed."""
 _BEHIND_NS: Final = 10 * 60 * NS
 """How far a replica of the service may be behind."""
 
@@ -125,7 +132,9 @@ class Desk:
         """How often each was asked for."""
         self.came_back = False
         """Whether the payer's journal was one of a backup."""
-        self.bucket = Bucket(self.schedule)
+        self.bucket = Bucket(self._puts)
+        self.wired: set[int] = set()
+        """The numbers of the deposits for which money was sent."""
         self.longest_page = None if seed % 2 == 0 else random.Random(seed).choice([None, 25, 25])
         """Where requests are not signed, a proxy gives shorter pages."""
         self.busy: list[str] = []
@@ -158,6 +167,8 @@ class Desk:
         self.posted: dict[str, tuple[str, bool]] = {}
         """Of everybody the last call that changes something, and whether it may have been carried
         out without an answer."""
+        self.instructions: dict[int, set[str]] = {}
+        """The deposit instructions and addresses shown to who asked for some, by their number."""
         self.accounts: dict[int, set[str]] = {}
         """The fiat accounts shown to who registered one, by the number of the wish."""
         self.facts = Facts()
@@ -194,6 +205,7 @@ class Desk:
         logger.propagate = False
         disks.attach(self.disk)
         os.environ["FUNDLAB_JOURNAL"] = str(self.journal("payer"))  # what backups are made of
+        clients.connect = lambda: self.client("payer")  # who alone types commands
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -205,6 +217,7 @@ class Desk:
                 oracles.at_the_end(self)
         finally:
             disks.detach()
+            clients.connect = _CONNECT
             del os.environ["FUNDLAB_JOURNAL"]
             logger.removeHandler(handler)
             logger.setLevel(before)
@@ -221,7 +234,7 @@ class Desk:
     def client(self, who: str, **more: Any) -> Client:
         secret = self.service.access.credential(self.client_id).client_secret
         self.secrets.add(secret)
-        client = fl.connect(
+        client = _CONNECT(
             base_url=URL, auth_url=URL, client_id=self.client_id, client_secret=secret,
             sandbox=is_sandbox(self.seed), store=str(self.root / "store"),
             journal=str(self.journal(who)), **self.signing(), **more,
@@ -255,7 +268,15 @@ class Desk:
 
     def elsewhere(self, who: str) -> fl.Store:
         """The store in a bucket, from the machine of ``who``."""
-        return fl.Store(self.bucket.place("books/funds", self.root / who / "scratch"))
+        return fl.Store(self.bucket.place(self.root / who / "scratch"))
+
+    def _puts(self, path: str) -> str | None:
+        """Somebody writes to the bucket; what becomes of it, where it does not go well."""
+        self.schedule.step(f"puts {path}", 0.01)
+        actor = self.schedule.current
+        kind = None if actor is None else self.meets(actor, "puts", "storage")
+        sometimes("a write to a bucket was done, and not answered", kind == "unanswered")
+        return kind
 
     def note(self, text: str) -> None:
         self.trace.append(f"{Virtual.now_ns - BEGIN_NS:>18} {text}".replace(str(self.root), "~"))
@@ -269,7 +290,7 @@ class Desk:
         for one in happenings:
             self.schedule.sleep(max(0, one.at - Virtual.now_ns) / NS)
             self.note(f"world: {one.what} {one.who}")
-            if one.what in ("message", "kill", "cut_power") or "step" in one.more:
+            if one.what in ("message", "storage", "kill", "cut_power") or "step" in one.more:
                 self._armed.append((one, [one.more["after"], 0]))
             elif one.what in ("full", "failing"):
                 number = disks.NO_SPACE if one.what == "full" else disks.FAILING
@@ -316,6 +337,23 @@ class Desk:
                 row = json.loads(body)
                 now = fl.base.values.Instant.parse(row["created_at"]).ns
                 backdate(self.service.world, row, now - one.more["dated"] * NS, now)
+
+    def wire(self, to: Any, amount: str, memo: str = "") -> None:
+        """Money arrives by deposit instructions, with their memo or another, or at a deposit
+        address."""
+        if hasattr(to, "address"):
+            self.control.crypto_deposit(to.address, "USDC", amount)
+            sometimes("a stablecoin arrived at an address that was asked for")
+            return
+        ((customer,),) = self.service.database.all(
+            "SELECT customer_id FROM fiat_deposit_instructions WHERE id = ?", to.id
+        )
+        arrival = Arrival(
+            customer, fl.models.TransferType.WIRE_DEPOSIT, str(to.profile_id), "USD",
+            int(Decimal(amount).scaleb(18)), f"instructions:{to.id}", {"memo": memo or to.memo_id},
+        )  # fmt: skip
+        with self.control._settled():
+            receive(self.service.world, arrival)
 
     def arrive(self, rule: int, cents: int) -> None:
         """A stablecoin arrives where a rule converts it, if that was made."""
@@ -421,11 +459,11 @@ class Desk:
             return None  # which take none
         return number if number and not self.quiet and Virtual.now_ns < until else None
 
-    def meets(self, actor: Actor, asked: str) -> str | None:
+    def meets(self, actor: Actor, asked: str, fault: str = "message") -> str | None:
         """What goes wrong with the message that ``actor`` sends, if anything does."""
         for entry in self._armed:
             one, left = entry
-            if one.what != "message" or not asked.startswith(one.more["method"]):
+            if one.what != fault or not asked.startswith(one.more["method"]):
                 continue
             if one.who == actor.name:
                 if left[0] > 0:
@@ -496,8 +534,8 @@ class Person:
                     if self.attempt(one):
                         break
                     schedule.sleep(_PAUSE_S)
-                    if one.what == "pay" and one.number % 4:  # most ask first what became of it
-                        self.attempt(replace(one, what="resume", more={}))
+                    if one.what in _ASKED and one.number % 4:  # most ask first what became of it
+                        self.attempt(replace(one, what=_ASKED[one.what], more={}))
                 except Killed:
                     if schedule.failed:
                         return
@@ -576,6 +614,75 @@ class Person:
         self.desk.facts.paid[self.name, plan.ref_id] = made.id
         with self.desk.schedule.aside():
             oracles.journal_keeps(self.desk, self.name, plan.ref_id)
+
+    def command(self, _client: Client, intent: int, named: bool, as_json: bool) -> None:
+        """A payment by the command line; the same command again finds what was sent."""
+        desk, ref_id = self.desk, f"invoice-{intent}" if named else None
+        amount = f"{1 + intent // 100}.{intent % 100:02d}"
+        wish = desk.wishes.setdefault(intent, Wish(intent, ref_id, amount))
+        before = [] if desk.came_back else sorted(wish.paid)
+        agreed = ["--yes"] if is_sandbox(desk.seed) else ["--yes", "--confirm-amount", amount]
+        status, out, _ = self._typed(
+            "withdraw", "--profile", desk.profiles[0], "--fiat-account", desk.account,
+            "--amount", amount, "--metadata", f"intent={intent}", *agreed,
+            *(["--ref-id", ref_id] if ref_id else []), *(["--json"] if as_json else []),
+        )  # fmt: skip
+        with desk.schedule.aside():
+            wish.paid.add(oracles.withdrew(desk, wish.number, status, out, before))
+        wish.paid_at = Virtual.now_ns
+        self._met_on_the_way()
+        sometimes("a payment was made by the command line")
+        sometimes("a command found what it had sent before", "\"already_submitted\": true" in out
+                  or "already submitted" in out)  # fmt: skip
+        if ref_id:
+            desk.facts.paid[self.name, ref_id] = max(wish.paid)
+
+    def ask(self, _client: Client) -> None:
+        """What became of payments, by the command line."""
+        before = oracles.in_doubt(self.desk, self.name)
+        status, out, said = self._typed("resume", "--json")
+        with self.desk.schedule.aside():
+            oracles.resumed(self.desk, self.name, [*said.splitlines(), out])
+            oracles.answered(self.desk, self.name, status, json.loads(out)["rows"])
+        sometimes("a payment in doubt was asked for by the command line", before)
+
+    def _typed(self, *arguments: str) -> tuple[int, str, str]:
+        """A command, in this process: its exit status, standard output and standard error."""
+        out, said, status = io.StringIO(), io.StringIO(), 0
+        with redirect_stdout(out), redirect_stderr(said):
+            try:
+                cli.run([*arguments])
+            except typer.Exit as end:
+                status = end.exit_code
+        self.desk.said += [out.getvalue(), said.getvalue()]
+        return status, out.getvalue(), said.getvalue()
+
+    def receive(self, client: Client, number: int, named: bool, network: str | None) -> None:
+        """Instructions for a wire, or an address on ``network``; money is sent there, once, and
+        waited for."""
+        desk = self.desk
+        asked: dict[str, Any] = {
+            "profile_id": desk.profiles[1], "ref_id": f"deposit-{number}" if named else None,
+            "metadata": {"deposit": str(number)}, "say": desk.said.append,
+        }  # fmt: skip
+        if network is not None:
+            address = fl.plan_deposit_address(client, crypto_network=network, **asked)
+            made: Any = address.submit(address.code)
+        else:
+            wire = fl.plan_deposit(client, **asked)
+            made = wire.submit(wire.code)
+        desk.instructions.setdefault(number, set()).add(made.id)
+        amount = f"{number}.{number % 100:02d}"
+        if number not in desk.wired:
+            desk.wired.add(number)
+            desk.do_later(20, lambda: desk.wire(made, amount))
+            if network is None:  # and somebody else's, which is newer
+                desk.do_later(21, lambda: desk.wire(made, "3.33", memo="another"))
+        if network is None:
+            found = fl.wait_for_deposit(client, made, timeout=900, progress=False)
+            sometimes("a deposit that was waited for arrived")
+            with desk.schedule.aside():
+                oracles.arrived(desk, found.id, made.memo_id, amount)
 
     def approved(self, client: Client, intent: int, named: bool, first: str) -> None:
         """A payment goes out once another person has signed for it, and not by what does not count,
@@ -953,7 +1060,7 @@ class Person:
         sometimes("a store in a bucket was brought up to date")
         with self.desk.schedule.aside():
             if not self.desk.was_garbled and "stale" not in self.desk.met[self.name]:
-                rows = self.desk.bucket.rows("books/funds", oracles.COMPARED)
+                rows = self.desk.bucket.rows(oracles.COMPARED)
                 oracles.has_all(self.desk, rows, before)
 
     def reopen(self, _client: Client, period: str) -> None:

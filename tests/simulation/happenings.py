@@ -75,7 +75,7 @@ class Happening:
         )
 
 
-FAULTS: Final = ("message", "kill", "cut_power", "full", "failing", "skew", "plant")
+FAULTS: Final = ("message", "storage", "kill", "cut_power", "full", "failing", "skew", "plant")
 _IN_A_WRITE: Final = ("opens store/", "syncs store/", "renames store/")
 _SHARE: Final = 0.5
 """Of the seeds that have any one of the ``meetings``."""
@@ -192,6 +192,7 @@ def drawn(seed: int, days: int) -> list[Happening]:
     offices(random.Random(f"offices {seed}"), days, add)
     bank(random.Random(f"bank {seed}"), syncs, add)
     controls(random.Random(f"controls {seed}"), days, add)
+    counters(random.Random(f"counters {seed}"), days, add)
     found.sort(key=lambda one: (one[0], one[1], one[2]))
     return [Happening(number, *one) for number, one in enumerate(found)]
 
@@ -500,6 +501,38 @@ def controls(chance: random.Random, days: int, add: Callable[..., None]) -> None
             if chance.random() < _SHARE:
                 for number in range(6):
                     add(at + number * NS // 3, "world", "move", cents=chance.randrange(1, 10**4))
+
+
+def counters(chance: random.Random, days: int, add: Callable[..., None]) -> None:
+    """Payments typed at a terminal, deposits that somebody asks for and waits for, a bucket that
+    does not take a write or does not say that it did."""
+    for day in range(days):
+        begin = BEGIN_NS + day * DAY
+        for number in range(2):
+            at, named = begin + chance.randrange(21 * HOUR), chance.random() < 0.5
+            given = {"intent": 8_000 + 10 * day + number, "named": named}
+            add(at, "payer", "command", as_json=chance.random() < 0.5, **given)
+            if chance.random() < _SHARE:
+                kinds = [chance.choice((*BEFORE_IT, "unanswered", "late"))] * chance.choice([1, 8])
+                add(at, "payer", "message", kinds=kinds, method="POST /v2", after=0)
+            if chance.random() < 0.3:
+                add(at, "payer", "kill", step=chance.choice(STEPS),
+                    after=chance.randrange(12))  # fmt: skip
+            add(at + HOUR, "payer", "ask")
+            if chance.random() < _SHARE:
+                at += HOUR + HOUR // 2
+                add(at, "payer", "command", as_json=chance.random() < 0.5, **given)
+        at = begin + chance.randrange(21 * HOUR)
+        add(at, "payer", "receive", number=7_000 + day, named=chance.random() < 0.5,
+            network=chance.choice([None, None, "ETHEREUM", "SOLANA"]))  # fmt: skip
+        if chance.random() < 0.3:
+            kinds = [chance.choice(IN_DOUBT)] * chance.choice([1, 8])
+            add(at, "payer", "message", kinds=kinds, method="POST /v2", after=0)
+        if chance.random() < _SHARE:
+            at = begin + 2 * HOUR + chance.randrange(20 * HOUR)
+            add(at, "auditor", "elsewhere")
+            add(at, "auditor", "storage", kinds=[chance.choice(["refused", "unanswered"])],
+                method="puts", after=chance.randrange(8))  # fmt: skip
 
 
 def bank(chance: random.Random, syncs: Sequence[int], add: Callable[..., None]) -> None:

@@ -48,6 +48,7 @@ _LATE_NS: Final = 15 * 60 * 10**9
 _ON_ITS_WAY: Final = 20
 """The day of a month after which a payment may be one that the bank has not booked yet."""
 _EACH: Final = 10
+_NOT_LISTED: Final = ("create_orchestration_rule", "create_deposit_address")
 _FILES: Final = 32
 _BYTES: Final = 64 << 20
 _CHANGE: Final = re.compile(r"a change of (-?[0-9.]+)")
@@ -97,6 +98,43 @@ def payments(desk: Desk) -> Counter[str]:
             desk.made[intent] += 1
         desk.counted = seq
     return desk.made
+
+
+def withdrew(desk: Desk, intent: int, status: int, out: str, before: Sequence[str]) -> str:
+    """What ``fundlab withdraw`` says of the payment ``intent`` is what the service has, and how it
+    ended; the transfer that it names."""
+    if out.startswith("{"):
+        said = json.loads(out)
+        made, again = said["transfer"], said["already_submitted"]
+        id_, shown, total = made["id"], made["status"], made["total"]
+    else:
+        found = re.search(r"(already submitted, )?([A-Z]+): transfer (\S+), total (\S+) USD", out)
+        check(found, f"a payment by the command line ended with {status}: {out}")
+        again, shown, id_, total = found.groups()  # type: ignore[union-attr]
+    row = at_the_service(desk)[id_]
+    there = (row.get("metadata") or {}).get("intent")
+    check(there == str(intent), f"{id_} is the payment {there}, and was shown for {intent}")
+    off = dec(total.replace(",", "")) != dec(row["total"])
+    check(not off, f"{id_} comes to {row['total']}, and {total} was shown")
+    check(again or not before, f"{before} was paid by this journal, and the command says it is new")
+    check((status == 1) == (shown == "FAILED"), f"{id_} is {shown}, and the command said {status}")
+    check(status in (0, 1, 3), f"a payment ended with {status}: {out}")
+    return str(id_)
+
+
+def answered(desk: Desk, who: str, status: int, rows: Sequence[Row]) -> None:
+    """``fundlab resume`` ends with 3 where something is unknown, and only there."""
+    unknown = {row["ref_id"] for row in rows if row["state"] == "unknown"}
+    check(unknown == in_doubt(desk, who), f"unknown: {in_doubt(desk, who)}; shown: {unknown}")
+    check(status == (3 if unknown else 0), f"{unknown} is unknown, and the command said {status}")
+
+
+def arrived(desk: Desk, id_: str, memo: str, amount: str) -> None:
+    """What was waited for is what was sent, and no more has the memo."""
+    there = [row for row in at_the_service(desk).values() if row.get("memo") == memo]
+    check([row["id"] for row in there] == [id_], f"{there} has the memo {memo}; shown: {id_}")
+    wrong = dec(there[0]["amount"]) != dec(amount) or there[0]["status"] == "PENDING"
+    check(not wrong, f"{there} arrived of {amount}")
 
 
 def withdrawn(desk: Desk, *, by_payer: bool = True) -> list[Row]:
@@ -528,8 +566,8 @@ def at_the_end(desk: Desk) -> None:
     for who in desk.people:
         left_open = [
             entry.ref_id for entry in journalled(desk, who)
-            # of a rule the service shows nothing, and a confirmation that expired makes none
-            if entry.state == "unknown" and entry.operation != "create_orchestration_rule"
+            # what the service has no list of is not known, once its confirmation has expired
+            if entry.state == "unknown" and entry.operation not in _NOT_LISTED
         ]  # fmt: skip
         check(not left_open, f"after fl.resume the journal of {who} still has {left_open} unknown")
     journals_keep(desk, "payer", "auditor")
@@ -541,6 +579,18 @@ def at_the_end(desk: Desk) -> None:
         check(len(there) <= 1, f"account {number} was registered {len(there)} times")
         check(ids <= set(there), f"account {number} was shown as {sorted(ids)}, there is {there}")
 
+    asked_for = [
+        json.loads(body) for table in ("fiat_deposit_instructions", "deposit_addresses")
+        for (body,) in desk.service.database.all(f"SELECT body FROM {table}")
+    ]  # fmt: skip
+    there = defaultdict(set)
+    for one in asked_for:
+        there[(one.get("metadata") or {}).get("deposit", "")].add(one["id"])
+    twice = {number: ids for number, ids in there.items() if number and len(ids) > 1}
+    check(not twice, f"deposit instructions were made twice: {twice}")
+    for number, ids in desk.instructions.items():
+        right = there[str(number)]
+        check(ids == right, f"deposit instructions {number} were shown as {ids}, not {right}")
     rules = [json.loads(body) for (body,) in desk.service.database.all("SELECT body FROM rules")]
     for number, ids in desk.rules.items():
         there = {rule["id"] for rule in rules if rule.get("nickname") == f"rule {number}"}
@@ -622,10 +672,11 @@ def at_the_end(desk: Desk) -> None:
     sometimes(
         "a row that was set aside was read later", len(aside) and (aside["state"] == "read").any()
     )
-    if desk.bucket.store:
+    rows_there = desk.bucket.rows(COMPARED)
+    if rows_there:
         with desk.client("auditor") as client:
             desk.elsewhere("auditor").sync(client, full=True, progress=False)
-        rows_there = desk.bucket.rows("books/funds", COMPARED)
+        rows_there = desk.bucket.rows(COMPARED)
         off = _others(
             {i: r for i, r in rows_there.items() if i in theirs}, {i: mine[i] for i in theirs}
         )

@@ -23,6 +23,13 @@ STATES: Final = (
     # approvals
     "a payment that another person had approved was made",
     "what nobody who may had approved for this payment was refused",
+    # commands
+    "a payment was made by the command line",
+    "a command found what it had sent before",
+    "a payment in doubt was asked for by the command line",
+    # deposits
+    "a deposit that was waited for arrived",
+    "a stablecoin arrived at an address that was asked for",
     # what a notebook loads without a store
     "rows were loaded while others were added",
     # rules, quotes, other assets, internal transfers
@@ -51,6 +58,7 @@ STATES: Final = (
     "a store in a bucket was brought up to date",
     "of two machines that published at once one was told",
     "somebody died on the way to a bucket",
+    "a write to a bucket was done, and not answered",
     # this disk, and journals
     "the power went in the middle of a sync",
     "a disk was full in the middle of a sync",
