@@ -133,6 +133,8 @@ class Desk:
         self.came_back = False
         """Whether the payer's journal was one of a backup."""
         self.bucket = Bucket(self._puts)
+        self.doing: dict[str, str] = {}
+        """What each is at, by their names."""
         self.wired: set[int] = set()
         """The numbers of the deposits for which money was sent."""
         self.longest_page = None if seed % 2 == 0 else random.Random(seed).choice([None, 25, 25])
@@ -491,7 +493,8 @@ class Desk:
         for entry in list(self._armed):
             one, left = entry
             if one.what in ("cut_power", "full") or (one.what == "kill" and one.who == actor.name):
-                if not what.startswith(one.more["step"]):
+                during = one.more.get("during", self.doing.get(actor.name))
+                if not what.startswith(one.more["step"]) or during != self.doing.get(actor.name):
                     continue
                 left[0] -= 1
                 if left[0] >= 0:
@@ -499,6 +502,10 @@ class Desk:
                 self._armed.remove(entry)
                 if one.what == "kill":
                     sometimes("somebody died on the way to a bucket", what.startswith("puts"))
+                    sometimes("somebody died in the middle of a close", during == "close")
+                    sometimes("somebody died in the middle of a reopening", during == "reopen")
+                    sometimes("somebody died in the middle of an annotation", during == "annotate")
+                    sometimes("somebody died in the middle of a publication", during == "publish")
                     actor.doomed = True
                     continue
                 if one.what == "full":
@@ -557,6 +564,7 @@ class Person:
         desk.met[self.name].clear()
         desk.posted.pop(self.name, None)  # what was sent before is another call
         desk.busy.append(self.name)
+        desk.doing[self.name] = one.what
         desk.attempts += 1
         number = desk.attempts
         try:
@@ -581,6 +589,7 @@ class Person:
             return self.once(one)
         finally:
             desk.busy.remove(self.name)
+            del desk.doing[self.name]
         if not desk.busy:
             oracles.bounded(desk)
         desk.note(f"{self.name} {one.what}: done")

@@ -193,6 +193,7 @@ def drawn(seed: int, days: int) -> list[Happening]:
     bank(random.Random(f"bank {seed}"), syncs, add)
     controls(random.Random(f"controls {seed}"), days, add)
     counters(random.Random(f"counters {seed}"), days, add)
+    deaths(random.Random(f"deaths {seed}"), days, add)
     found.sort(key=lambda one: (one[0], one[1], one[2]))
     return [Happening(number, *one) for number, one in enumerate(found)]
 
@@ -516,7 +517,7 @@ def counters(chance: random.Random, days: int, add: Callable[..., None]) -> None
                 kinds = [chance.choice((*BEFORE_IT, "unanswered", "late"))] * chance.choice([1, 8])
                 add(at, "payer", "message", kinds=kinds, method="POST /v2", after=0)
             if chance.random() < 0.3:
-                add(at, "payer", "kill", step=chance.choice(STEPS),
+                add(at, "payer", "kill", step=chance.choice(STEPS), during="command",
                     after=chance.randrange(12))  # fmt: skip
             add(at + HOUR, "payer", "ask")
             if chance.random() < _SHARE:
@@ -533,6 +534,23 @@ def counters(chance: random.Random, days: int, add: Callable[..., None]) -> None
             add(at, "auditor", "elsewhere")
             add(at, "auditor", "storage", kinds=[chance.choice(["refused", "unanswered"])],
                 method="puts", after=chance.randrange(8))  # fmt: skip
+
+
+def deaths(chance: random.Random, days: int, add: Callable[..., None]) -> None:
+    """Somebody ends in the middle of what is seldom done, each in a share of the seeds."""
+    for day in range(days):
+        at = BEGIN_NS + (day * 24 + 8) * HOUR + chance.randrange(12 * HOUR)
+        what = chance.choice(["annotate", "close", "publish", "reopen"])
+        more: dict[str, Any] = {"period": "2026-10"} if what in ("close", "reopen") else {}
+        if what == "annotate":
+            more = {"item": chance.randrange(1000), "comment": f"in the middle of day {day}"}
+        if what == "reopen":
+            add(at - HOUR, "auditor", "close", period="2026-10")
+        if what == "close":
+            add(at - HOUR, "auditor", "reopen", period="2026-10")
+        steps = chance.choice([8, 24, 300]) if what == "publish" else 20
+        add(at, "auditor", "kill", step="", during=what, after=chance.randrange(steps))
+        add(at + 60 * NS, "auditor", what, **more)
 
 
 def bank(chance: random.Random, syncs: Sequence[int], add: Callable[..., None]) -> None:

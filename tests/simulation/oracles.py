@@ -31,7 +31,7 @@ from fundlab.payments.identity import WITHDRAWAL, Entry
 from fundlab.payments.journal import Journal
 from fundlab.sync.run import MAX_ROUNDS
 from tests.simulation.environment import BEGIN_NS, NS, Virtual
-from tests.simulation.reading import Row, rows_of_folder
+from tests.simulation.reading import Row, records_of_folder, rows_of_folder
 from tests.simulation.schedule import Wrong
 from tests.simulation.sometimes import sometimes
 
@@ -135,6 +135,30 @@ def arrived(desk: Desk, id_: str, memo: str, amount: str) -> None:
     check([row["id"] for row in there] == [id_], f"{there} has the memo {memo}; shown: {id_}")
     wrong = dec(there[0]["amount"]) != dec(amount) or there[0]["status"] == "PENDING"
     check(not wrong, f"{there} arrived of {amount}")
+
+
+def recorded(desk: Desk) -> list[Row]:
+    """The records of the store, by its files: whole, and with all that was said to be done."""
+    records = records_of_folder(desk.root / "store")
+    said = {(one["content"].get("item_id"), one["content"].get("comment")) for one in records}
+    check(desk.facts.annotations <= said, f"annotations lost: {desk.facts.annotations - said}")
+    closed = {one["content"]["period"] for one in records if one["kind"] == "close"}
+    check(desk.facts.closed <= closed, f"closes lost: {desk.facts.closed - closed}")
+    pins = {one["content"]["pin"] for one in records if one["kind"] == "close"}
+    check(desk.facts.pinned.keys() <= pins, f"closes lost: {desk.facts.pinned.keys() - pins}")
+    kinds = Counter(one["kind"] for one in records)
+    check(kinds["close"] <= kinds["reopen"] + 1, f"{kinds['close']} closes of one month")
+    return records
+
+
+def readable(desk: Desk, folder: Path) -> None:
+    """Whatever became of a publication, each of its files is whole, and no row is there twice."""
+    files = [pq.read_table(file, columns=["id"]) for file in sorted(folder.rglob("*.parquet"))]
+    ids = [id_ for frame in files for id_ in frame["id"].to_pylist()]
+    twice = [id_ for id_, count in Counter(ids).items() if count > 1]
+    check(not twice, f"published twice: {twice}")
+    nobodys = set(ids) - at_the_service(desk).keys() - desk.vanished.keys()
+    check(not nobodys, f"published, and not at the service: {nobodys}")
 
 
 def withdrawn(desk: Desk, *, by_payer: bool = True) -> list[Row]:
@@ -271,6 +295,8 @@ def asked_first(desk: Desk, who: str, *, new: bool) -> None:
 def after_a_crash(desk: Desk) -> None:
     if desk.facts.rows and not desk.lost:  # before anybody fetches it again
         kept(desk, held(desk.store()))
+        recorded(desk)
+    readable(desk, desk.root / "published" / "transfers")
     refused(desk)
     journals_keep(desk, "payer", "auditor")
 
@@ -635,9 +661,9 @@ def at_the_end(desk: Desk) -> None:
         names_planted(desk, found)
 
     # What was said to be done stays done.
-    records = [record.content for record in store.records()]
-    said = {(one.get("item_id"), one.get("comment")) for one in records}
-    check(desk.facts.annotations <= said, f"annotations lost: {desk.facts.annotations - said}")
+    known_by_files = [one["content"] for one in recorded(desk)]
+    read_now = [dict(record.content) for record in store.records()]
+    check(read_now == known_by_files, "the records are read otherwise than the files have them")
     closes = store.closes()
     for period in desk.facts.closed:
         states = set(closes[closes["period"] == period]["state"])
@@ -645,8 +671,6 @@ def at_the_end(desk: Desk) -> None:
     for pin, rows in desk.facts.pinned.items():
         check(pinned(store, pin) == rows, f"{pin} is not what was closed")
     closings_tie(desk, store)
-    kinds = Counter(record.kind for record in store.records())
-    check(kinds["close"] <= kinds["reopen"] + 1, f"{kinds['close']} closes of one month")
     for period in desk.facts.closed:
         states = set(closes[closes["period"] == period]["state"])
         check(desk.facts.reopened or "closed" in states, f"{period} is {states}")

@@ -1,10 +1,11 @@
-"""A store's rows as its files have them: by the newest manifest, with pyarrow alone.
+"""A store's rows and records as its files have them: by the newest manifest, with pyarrow alone.
 
 Nothing of the program is asked, so that what it reads can be held against this.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -22,6 +23,22 @@ def rows_of_folder(folder: Path, columns: Iterable[str]) -> dict[str, Row]:
     """Of a store on this machine; none where nothing was published."""
     names = [f"manifests/{path.name}" for path in folder.glob("manifests/*.json")]
     return rows(names, lambda name: (folder / name).read_bytes(), columns)
+
+
+def records_of_folder(folder: Path) -> list[Row]:
+    """The records of a store on this machine, oldest first; none where nothing was published.
+    Raises ``ValueError`` where one is not what was written, ``FileNotFoundError`` where it is
+    not there."""
+    manifests = sorted(folder.glob("manifests/????????.json"))
+    name = json.loads(manifests[-1].read_bytes())["manifest"]["record"] if manifests else ""
+    found: list[Row] = []
+    while name:
+        written = (folder / "records" / name).read_bytes()
+        if hashlib.sha256(written).hexdigest()[:16] != name[9:25]:
+            raise ValueError(f"{name} is not what was written")
+        found.insert(0, json.loads(written))
+        name = found[0]["previous"]
+    return found
 
 
 def rows(

@@ -59,6 +59,11 @@ STATES: Final = (
     "of two machines that published at once one was told",
     "somebody died on the way to a bucket",
     "a write to a bucket was done, and not answered",
+    # deaths in the middle of what is seldom done
+    "somebody died in the middle of a close",
+    "somebody died in the middle of a reopening",
+    "somebody died in the middle of an annotation",
+    "somebody died in the middle of a publication",
     # this disk, and journals
     "the power went in the middle of a sync",
     "a disk was full in the middle of a sync",
