@@ -130,9 +130,17 @@ def refused(out: Path) -> None:
 
 
 def test_what_is_not_an_earlier_demos_store_is_not_replaced(
-    replaceable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    replaceable = tmp_path / "out"
     store = replaceable / "store"
+    with fl.sandbox.serve(transfers=10, clock="manual") as sandbox, sandbox.connect() as client:
+        fl.Store(store).sync(client, tables=["transfers"], progress=False)
+    (replaceable / "demo.json").touch()
+    with monkeypatch.context() as stopped:  # as it is now, it would be replaced
+        stopped.setattr(shutil, "rmtree", lambda *given, **more: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            demo.run(replaceable, transfers=10)
     owner = {"base_url": "https://api.example.com", "client_id": "desk"}
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(fl.Store, "service", lambda store: owner)
@@ -146,7 +154,7 @@ def test_what_is_not_an_earlier_demos_store_is_not_replaced(
     store.rename(replaceable / "elsewhere")
     store.symlink_to("elsewhere")
     refused(replaceable)
-    assert len(fl.Store(replaceable / "elsewhere").read("transfers")) == 601
+    assert len(fl.Store(replaceable / "elsewhere").read("transfers")) == 10
     kept = tmp_path / "store" / "kept.txt"
     kept.parent.mkdir()
     kept.write_text("mine")
