@@ -84,7 +84,8 @@ def do(work: str, path: Path) -> None:
         assert not store.verify().problems
     else:
         closed = store.close(PERIOD, with_breaks="no balance was observed", by="Ana")
-        reporting.write_pack(store, closed, path.parent / "copy" / "pack")
+        with tempfile.TemporaryDirectory(dir=path.parent) as pack:
+            reporting.write_pack(store, closed, pack)
     used = resource.getrusage(resource.RUSAGE_SELF)
     print(json.dumps({"s": used.ru_utime + used.ru_stime, "MB": used.ru_maxrss * 1024 / 1e6}))
 
