@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -248,7 +249,8 @@ def summed(
         want |= dict.fromkeys(amounts, MONEY)
         points = [_points(one, SERVICE_CURRENCY) for one in (prices, frame)]
         rows = bench.take(frame, Wanted("transfers", want, {"balance_asset": TEXT})).to_native()
-        for batch in rows.to_arrow_reader(_BATCH):
+        reader = rows.to_arrow_reader(_BATCH)
+        for batch in chain(reader, [pa.RecordBatch.from_pylist([], reader.schema)]):
             some, _ = _with_values(
                 pa.Table.from_batches([batch]), points, "created_at", amounts, SERVICE_CURRENCY,
                 limit, own=True,
