@@ -200,12 +200,12 @@ def test_row_groups_are_read_up_to_both_bounds_of_a_filter() -> None:
 
     assert read() == [0, 1, 2]
     assert read(base=True) == [0, 1, 2, 3]
-    assert read(first=5) == [0, 1], "its last row may be of that moment"
-    assert read(first=6) == [1]
-    assert read(end=5) == [0], "the end is not included"
-    assert read(end=6) == [0, 1]
-    assert read(first=9, end=20, base=True) == [1]
-    assert read(first=9, end=21, base=True) == [1, 3]
+    assert read(first=5) == [0, 1, 2], "its last row may be of that moment"
+    assert read(first=6) == [1, 2], "of one whose moments are not known any may be"
+    assert read(end=5) == [0, 2], "the end is not included"
+    assert read(end=6) == [0, 1, 2]
+    assert read(first=9, end=20, base=True) == [1, 2]
+    assert read(first=9, end=21, base=True) == [1, 2, 3]
 
 
 def test_of_rows_that_come_twice_in_one_pass_the_newest_version_of_each_is_kept(
