@@ -36,7 +36,7 @@ def length_ns(length: Any) -> int:
             raise ValueError("no unit")
         # as the command line takes days; pandas will not
         length = re.sub(r"(?<=\d)(\s*)d(?![a-z])", r"\1D", length)
-    elif not isinstance(length, timedelta | np.timedelta64 | pd.offsets.Tick) or (
+    elif not isinstance(length, timedelta | np.timedelta64 | pd.offsets.Tick | pd.offsets.Day) or (
         isinstance(length, np.timedelta64) and np.datetime_data(length)[0] == "generic"
     ):
         raise TypeError("no unit")

@@ -203,7 +203,7 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
     assert euros["balance_value"].tolist() == [Decimal(4200), pd.NA, pd.NA]
     sums = fl.value.totals(found, by=["profile_id", "asset"])
     assert sums[["count", "priced"]].sum().tolist() == [3, 2]
-    days = ("31D", "31d", np.timedelta64(31, "D"), timedelta(31), pd.offsets.Hour(744), "744:00:00")
+    days = ("31D", "31d", np.timedelta64(31, "D"), timedelta(31), pd.offsets.Day(31), "744:00:00")
     for max_age in days:
         fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01", max_age=max_age)
 
@@ -293,3 +293,5 @@ def test_sums_of_values_some_rows_at_a_time_are_those_of_all_at_once(
     assert found.equals(fl.value.totals(all_at_once, "moved", "MS"))
     assert 0 < sum(found.column("priced").to_pylist()) < sum(found.column("count").to_pylist())
     assert found.column("total_value").null_count
+    none = value.summed(late.limit(0), early, "2D", amounts, "moved", "MS", "UTC", "created_at")
+    assert (none.num_rows, none.schema) == (0, found.schema)
