@@ -20,6 +20,11 @@ from fundlab.exports.cells import write_text
 
 _PLAIN: Final = re.compile(r"[^&<>\x00-\x1f\ufffe\uffff]{1,10000}")
 _letters: Final = cache(xl_col_to_name)
+_KNOWN: Final = hasattr(Format, "_get_xf_index") and all(
+    hasattr(Worksheet, name)
+    for name in ("_write_single_row", "_check_dimensions", "_convert_date_time", "_write_cell")
+)
+"""A version of ``xlsxwriter`` without one of these writes each cell by itself."""
 
 
 class RowSheet(Worksheet):  # type: ignore[misc]
@@ -28,6 +33,9 @@ class RowSheet(Worksheet):  # type: ignore[misc]
     def write_cells(self, row: int, cells: Sequence[tuple[Any, Format | None]]) -> None:
         """The values of a ``row`` below all that are written, and how each is shown; ``None`` is no
         cell."""
+        if not _KNOWN:
+            self._write_each(row, cells)
+            return
         if row > self.previous_row:
             self._write_single_row(row)  # the one before, whose formats are numbered first
         pieces, last = [], -1

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import xlsxwriter
 
+from fundlab.exports import rows
 from fundlab.exports.cells import write_text
 from fundlab.exports.rows import RowSheet
 from fundlab.exports.sheets import lines_of
@@ -84,7 +85,11 @@ def workbook(path: Path, row_sheet: bool) -> dict[str, bytes]:
         return {name: parts.read(name) for name in parts.namelist()}
 
 
-def test_rows_are_what_the_library_writes_a_cell_after_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", [True, False])  # False: a version with other insides
+def test_rows_are_what_the_library_writes_a_cell_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    monkeypatch.setattr(rows, "_KNOWN", known)
     expected = workbook(tmp_path / "each.xlsx", row_sheet=False)
     assert workbook(tmp_path / "rows.xlsx", row_sheet=True) == expected
     page = openpyxl.load_workbook(tmp_path / "rows.xlsx")["Rows"]
