@@ -10,8 +10,10 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
 
@@ -39,7 +41,8 @@ class NoOutput(OutputError):
 
 
 def prepare() -> None:
-    """See that both streams take any text. Raises ``NoOutput`` where nobody takes the results.
+    """See that both streams take any text, and let a warning of ours be one line of standard error.
+    Raises ``NoOutput`` where nobody takes the results.
 
     Of standard error nothing depends: where it is closed, its lines are dropped.
     """
@@ -53,6 +56,21 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    warnings.showwarning = partial(_show_warning, warnings.showwarning)
+
+
+def _show_warning(
+    others: Callable[..., None],
+    message: Warning | str,
+    category: type[Warning],
+    *place: Any,
+    **more: Any,
+) -> None:
+    """Where in our code a warning was given says nothing to who typed a command."""
+    if category.__module__.startswith("fundlab."):
+        say(f"fundlab: warning: {message}")
+    else:
+        others(message, category, *place, **more)
 
 
 @contextmanager

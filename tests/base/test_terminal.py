@@ -244,6 +244,19 @@ def test_nothing_opened_later_takes_the_place_of_a_closed_stream(tmp_path: Path)
     assert (done.returncode, done.stdout) == (0, "/dev/null\n")
 
 
+def test_a_warning_is_one_line_without_a_place_in_our_code() -> None:
+    line = (
+        "import warnings, fundlab.base.terminal as c; from fundlab.base.errors import CardWarning; "
+        "c.prepare(); warnings.warn('fee 0.02, not 0.01' + chr(27) + '[2J', CardWarning); "
+        "warnings.warn('of pandas')"
+    )
+    done = shell(f'{sys.executable} -c "{line}"')
+    assert done.returncode == 0
+    ours, theirs = done.stderr.splitlines()
+    assert ours == "fundlab: warning: fee 0.02, not 0.01\N{REPLACEMENT CHARACTER}[2J"
+    assert theirs == "<string>:1: UserWarning: of pandas"
+
+
 @pytest.mark.thorough
 def test_a_key_whose_public_half_was_not_shown_is_not_kept(tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
