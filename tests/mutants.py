@@ -9,8 +9,9 @@ has the large libraries loaded, and imports the program anew. A survivor is a ho
 ``tests/mutants_accepted.txt`` says why it changes nothing: by the text of its line, so that the
 reason expires when the line changes.
 
-``--since REV`` takes only lines that changed since then, and only the tests of their own rooms;
-``--count`` how many, drawn by the seed.
+``--thorough`` lets what survives, or is reached by none, meet the thorough tests of its own room,
+too. ``--since REV`` takes only lines that changed since then, and only the tests of their own
+rooms; ``--count`` how many, drawn by the seed.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ LONGEST_S: Final = 20
 """What the tests of a mutant that run first take together, by what they took when they were
 measured: the quickest. What survives them meets the others, up to ``MOST_S`` in all."""
 MOST_S: Final = 90
+THOROUGH_S: Final = 400
+"""What of a room's thorough tests takes longer has noticed nothing."""
 STUCK_S: Final = 8
 """A test that takes so long in a fork of what was collected is run in a process of its own."""
 _HEAVY: Final = (
@@ -272,8 +275,7 @@ def reached(folder: str, only: Iterable[str] | None = None) -> Reached:
                 command, cwd=ROOT, check=False, stdout=subprocess.PIPE,
                 env=os.environ | {"MUTANTS_TIMES": str(times)},
             )  # fmt: skip
-            nothing = pytest.ExitCode.NO_TESTS_COLLECTED  # of campaigns alone
-            if passed.returncode not in (0, pytest.ExitCode.TESTS_FAILED, nothing):
+            if passed.returncode not in (*_PASSED, pytest.ExitCode.TESTS_FAILED):
                 raise SystemExit(passed.stdout.decode()[-2000:])
             took_s, failed = json.loads(times.read_text())
             for test in failed:
@@ -320,6 +322,7 @@ _OPTIONS: Final = (
     "-x", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "timeout=30",
     "-W", "ignore::pytest.PytestAssertRewriteWarning",
 )  # fmt: skip
+_PASSED: Final = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)  # of campaigns alone
 _TIMES: Final = itertools.count(1_000_000_000)
 """Of the changed files, one each: by it and the size Python knows whether a compiled one is old."""
 
@@ -327,14 +330,8 @@ _TIMES: Final = itertools.count(1_000_000_000)
 def survives(mutant: Mutant | None, tests: list[str], copy: Path) -> bool:
     """Whether all of ``tests`` pass with ``mutant`` in the tree ``copy``; of none, as it is."""
     judge = collected(copy)
-    target = copy / (mutant.path if mutant else "pyproject.toml")
-    whole = target.read_bytes()
-    changed = mutant.applied(whole) if mutant else whole
-    target.write_bytes(changed)
-    os.utime(target, (when := next(_TIMES), when))
-
-    until = time.monotonic() + 10 * LONGEST_S + len(tests)
-    try:
+    with _planted(mutant, copy) as (target, whole, changed):
+        until = time.monotonic() + 10 * LONGEST_S + len(tests)
         passed, others = True, tests
         if mutant is None or not mutant.loaded:
             passed, others = judge.passes(target, whole, changed, tests)
@@ -342,6 +339,36 @@ def survives(mutant: Mutant | None, tests: list[str], copy: Path) -> bool:
             anew = _in_a_fork(partial(_run_anew, copy, others), lambda: time.monotonic() > until)
             passed = anew is True  # and caught where it never ends
         return passed
+
+
+def outlives_thorough(mutant: Mutant | None, room: str, copy: Path) -> bool:
+    """Whether no thorough test of ``room`` fails within ``THOROUGH_S``."""
+    until = time.monotonic() + THOROUGH_S
+    of_room = ["-m", "thorough and not slow and not campaign", "-o", "timeout=120", f"tests/{room}"]
+    with _planted(mutant, copy):
+        passed = _in_a_fork(partial(_run_anew, copy, of_room), lambda: time.monotonic() > until)
+    return passed is not False
+
+
+@cache
+def judges(room: str, copy: Path) -> bool:
+    """Whether the thorough tests of ``room`` pass as the program is; else they judge nothing."""
+    if not outlives_thorough(None, room, copy):
+        print(f"thorough tests of {room} fail as it is, and judge nothing", flush=True)
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _planted(mutant: Mutant | None, copy: Path) -> Iterator[tuple[Path, bytes, bytes]]:
+    """With ``mutant`` in the tree ``copy``: its file there, without and with it."""
+    target = copy / (mutant.path if mutant else "pyproject.toml")
+    whole = target.read_bytes()
+    changed = mutant.applied(whole) if mutant else whole
+    target.write_bytes(changed)
+    os.utime(target, (when := next(_TIMES), when))
+    try:
+        yield target, whole, changed
     finally:
         target.write_bytes(whole)
 
@@ -358,7 +385,7 @@ def _enter(copy: Path) -> None:
 
 def _run_anew(copy: Path, tests: list[str]) -> bool:
     _enter(copy)
-    return not pytest.main([*_OPTIONS, *tests])
+    return pytest.main([*_OPTIONS, *tests]) in _PASSED
 
 
 def _in_a_fork(passes: Callable[[], bool], too_long: Callable[[], bool]) -> bool | None:
@@ -572,6 +599,7 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=float("inf"), help="then no more are judged"
     )
+    parser.add_argument("--thorough", action="store_true", help="for what survives")
     given = parser.parse_args()
 
     only = None if given.since is None else changed_lines(given.since)
@@ -617,17 +645,20 @@ def main() -> int:
             outcome = "unreached" if not parts else "caught"
             if parts and all(survives(mutant, tests, copy) for tests in parts):
                 outcome = "survived"
+            if given.thorough and outcome != "caught" and judges(room, copy):
+                outcome = outcome if outlives_thorough(mutant, room, copy) else "thorough"
             results[outcome] += 1
             if outcome != "caught":
                 survivors.append(f"{outcome}: {mutant}")
                 print(survivors[-1], flush=True)
             if not results.total() % 100:
                 print(f"{time.monotonic() - began:.0f} s: {dict(results)}", flush=True)
-    judged = results["caught"] + results["survived"] + results["unreached"]
+    judged = results.total() - results["accepted"]
     share = 100 * results["caught"] / judged if judged else 100.0
     print(f"seed {given.seed}: {results['caught']:,} of {judged:,} mutants caught ({share:.1f}%), "
           f"{results['survived']} survived, {results['unreached']} on lines that no test "
-          f"reaches, {results['accepted']} accepted as the same")  # fmt: skip
+          f"reaches, {results['thorough']} noticed by thorough tests alone, "
+          f"{results['accepted']} accepted as the same")  # fmt: skip
     return int(results["caught"] < judged)
 
 

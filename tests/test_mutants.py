@@ -87,6 +87,23 @@ def test_a_test_that_looks_at_the_bound_notices_and_one_that_does_not_does_not(
     assert not mutants.survives(None, ["test_due.py::test_nothing"], tmp_path)
 
 
+@pytest.mark.thorough
+def test_what_survives_meets_the_thorough_tests_of_its_room(module: Path, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\nmarkers = ["thorough", "slow", "campaign"]\n'
+    )
+    folder = tmp_path / "tests" / "due"
+    folder.mkdir(parents=True)
+    marked = "import pytest\nfrom due_fees import due\n\n@pytest.mark.thorough\ndef test_it():\n"
+    found = {one.after: one for one in mutants.mutants(module)}
+    for amount, outlived in ((12, True), (10, False)):
+        (folder / "test_due.py").write_text(f"{marked}    due({amount})\n")
+        assert mutants.outlives_thorough(None, "due", tmp_path)
+        assert mutants.outlives_thorough(found["(amount <= limit)"], "due", tmp_path) == outlived
+    (folder / "test_due.py").write_text(f"{marked}    assert not due\n")
+    assert not mutants.judges("due", tmp_path)
+
+
 def test_the_rooms_own_tests_come_first_and_the_quickest(module: Path) -> None:
     own, other = "tests/due/test_due.py::test_", "tests/sums/test_sums.py::test_"
     rooms = {
