@@ -8,16 +8,19 @@ text that shows every digit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.base.arrow import numbers
 from fundlab.base.values import exact_sum, plain_text
 from fundlab.exports.cells import as_text, is_money, is_text, starts_a_formula, write_text
 from fundlab.exports.plain import BLOCK
@@ -27,7 +30,11 @@ if TYPE_CHECKING:  # a page or a CSV file has no use for it
     from xlsxwriter.format import Format  # type: ignore[import-untyped]
     from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]
 
+    from fundlab.exports.rows import Cells
+
 MAX_TEXT: Final = 32_767
+_AT_ONCE: Final = 8_192
+"""Rows that are written together, whose cells are in memory."""
 HEAD: Final = {"bold": True, "bottom": 1, "bg_color": "#EEF2F5"}
 SOFT: Final = {"font_color": "#56616F"}
 _SIGNIFICANT: Final = 15
@@ -198,19 +205,17 @@ def write_sheet(
             page.fit_to_pages(1, 1)
         if sheet.title and printed < _UPRIGHT:
             page.set_portrait()
-        for first in range(0, rows.num_rows, BLOCK):
-            block = rows.slice(first, BLOCK)
+        for first in range(0, rows.num_rows, _AT_ONCE):
+            block = rows.slice(first, _AT_ONCE)
             columns = [_cells(block, name, pen, decimals, sheet) for name in block.column_names]
-            for row, cells in enumerate(zip(*columns, strict=True), top + first + 1):
-                if sheet.title:
-                    folded = [
-                        lines_of(value, width - 3)
-                        for (value, style), width in zip(cells, widths, strict=True)
-                        if isinstance(value, str) and len(value) > width - 3 and style.text_wrap
-                    ]
-                    if folded:
-                        page.set_row(row, min(_LINE * max(folded), _TALLEST))
-                page.write_cells(row, cells)
+            folded = np.zeros(block.num_rows, np.int64)
+            for cells, width in zip(columns, widths, strict=True):
+                if (style := cells.looks[0][0]) is not None and style.text_wrap:
+                    long = pc.greater(pc.utf8_length(cells.texts), width - 3)
+                    for row in np.flatnonzero(numbers(pc.fill_null(long, False))).tolist():
+                        taken = lines_of(cells.texts[row].as_py(), width - 3)
+                        folded[row] = max(folded[row], taken)
+            page.write_rows(top + first + 1, columns, np.minimum(_LINE * folded, _TALLEST))
             bar.update(block.num_rows)
         if sheet.totals:
             for asset, name, total in totals(sheet):
@@ -252,60 +257,76 @@ def lines_of(text: str, width: int) -> int:
 Decimals = dict[str, dict[str | None, int]]
 
 
-def _cells(
-    block: pa.Table, name: str, pen: Pen, decimals: Decimals, sheet: Sheet
-) -> list[tuple[Any, Format | None]]:
-    """Each value of a column as it is written, with its format."""
+def _cells(block: pa.Table, name: str, pen: Pen, decimals: Decimals, sheet: Sheet) -> Cells:
+    """A column as it is written."""
+    from fundlab.exports.rows import Cells  # loads the writer of workbooks
+
     column = block.column(name)
-    texts = as_text(column, name)
-    cells: list[tuple[Any, Format | None]] = []
     kind = column.type
     if sheet.title and pa.types.is_timestamp(kind):
         # A spreadsheet knows no zone: the clock of the report's, which the lead names.
-        local = column.cast(pa.timestamp("us", sheet.tz), safe=False).to_pylist()
+        moments = column.cast(pa.timestamp("us", "UTC"), safe=False).to_pandas()
+        local = moments.dt.tz_convert(sheet.tz).dt.tz_localize(None).to_numpy("datetime64[us]")
         style = pen.of(num_format="yyyy-mm-dd hh:mm:ss", align="left", indent=1)
-        cells = [(None if at is None else at.replace(tzinfo=None), style) for at in local]
-    elif sheet.title and pa.types.is_date(kind):
+        return Cells(_figures(_serials(local), column), [(style, True)])
+    if sheet.title and pa.types.is_date(kind):
+        days = column.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy()
         style = pen.of(num_format="yyyy-mm-dd", align="left", indent=1)
-        cells = [(day, style) for day in column.to_pylist()]
-    elif sheet.title and pa.types.is_duration(kind):
-        seconds = column.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
+        return Cells(_figures(_serials(days.astype("datetime64[D]")), column), [(style, True)])
+    if sheet.title and pa.types.is_duration(kind):
+        ns = column.cast(pa.duration("ns")).cast(pa.int64()).fill_null(0).to_pylist()
         style = pen.of(num_format="[h]:mm:ss")
-        cells = [(None if ns is None else ns / _DAY, style) for ns in seconds]
-    elif sheet.title and pa.types.is_boolean(kind):
-        said = {True: "yes", False: "no", None: None}
-        cells = [(said[flag], pen.of(indent=1)) for flag in column.to_pylist()]
-    elif is_money(kind):
-        exact = keeps_exactly(texts)
-        styles = {asset: pen.amount(places) for asset, places in decimals[name].items()}
-        for text, keeps, asset in zip(
-            texts.to_pylist(), exact.to_pylist(), _assets(block).to_pylist(), strict=True
-        ):
-            if text is None:
-                cells.append((None, None))
-            elif keeps:
-                cells.append((float(text), styles[asset]))
-            else:
-                pen.as_text += 1
-                cells.append((text, pen.digits))
-    elif pa.types.is_integer(kind):
-        whole = pen.amount(0)
-        for number in column.to_pylist():
-            fits = number is None or abs(number) < 10**_SIGNIFICANT
-            cells.append((number, whole) if fits else (str(number), pen.digits))
-    elif not is_text(kind) and not pa.types.is_dictionary(kind):
-        cells = [(text, None) for text in texts.to_pylist()]
-    else:
-        risky = starts_a_formula(texts).to_pylist()
-        look = {"indent": 1, "text_wrap": name not in sheet.unprinted} if sheet.title else {}
-        usual, quote = pen.of(**look) if look else None, pen.of(**look, quote_prefix=True)
-        for text, quoted in zip(texts.to_pylist(), risky, strict=True):
-            shown = text
+        return Cells(_figures([one / _DAY for one in ns], column), [(style, True)])
+    if sheet.title and pa.types.is_boolean(kind):
+        said = pc.if_else(column, "yes", "no")
+        return Cells(said.combine_chunks(), [(pen.of(indent=1), False)])
+    texts = as_text(column, name).combine_chunks()
+    if is_money(kind):
+        keeps = numbers(pc.fill_null(keeps_exactly(texts), True))
+        places = decimals[name]
+        looks = [(pen.amount(most), True) for most in places.values()] + [(pen.digits, False)]
+        assets = pc.index_in(_assets(block), pa.array([*places], pa.string()))
+        which = np.where(keeps, assets.to_numpy(), len(places))
+        pen.as_text += int((~keeps).sum())
+        shown = [text if text is None or not kept else f"{float(text):.16G}"
+                 for text, kept in zip(texts.to_pylist(), keeps.tolist(), strict=True)]  # fmt: skip
+        return Cells(pa.array(shown, pa.string()), looks, which)
+    if pa.types.is_integer(kind):
+        digits = pc.utf8_length(pc.utf8_ltrim(texts, "-"))
+        large = numbers(pc.fill_null(pc.greater(digits, _SIGNIFICANT), False))
+        looks = [(pen.amount(0), True), (pen.digits, False)]
+        return Cells(texts, looks, large.astype(np.int64))
+    if not is_text(kind) and not pa.types.is_dictionary(kind):
+        return Cells(texts, [(None, False)])
+    if (pc.max(pc.binary_length(texts)).as_py() or 0) > MAX_TEXT:
+        shown = texts.to_pylist()
+        for row, text in enumerate(shown):
             if text is not None and len(text.encode("utf-16-le")) > 2 * MAX_TEXT:
                 pen.cut += 1
-                shown = f"{text[: MAX_TEXT // 2]}… (cut: {len(text):,} characters)"
-            cells.append((shown, quote if quoted else usual))
-    return cells
+                shown[row] = f"{text[: MAX_TEXT // 2]}… (cut: {len(text):,} characters)"
+        texts = pa.array(shown, pa.string())
+    risky = numbers(pc.fill_null(starts_a_formula(texts), False))
+    look = {"indent": 1, "text_wrap": name not in sheet.unprinted} if sheet.title else {}
+    usual, quote = pen.of(**look) if look else None, pen.of(**look, quote_prefix=True)
+    return Cells(texts, [(usual, False), (quote, False)], risky.astype(np.int64))
+
+
+def _serials(moments: npt.NDArray[np.datetime64]) -> npt.NDArray[np.float64]:
+    """The spreadsheet's own count of days since 1900, in which that year has a February 29."""
+    us = (moments - np.datetime64("1899-12-31", "us")).astype(np.int64)
+    days, rest = np.divmod(us, 86_400_000_000)
+    seconds, left = np.divmod(rest, 1_000_000)
+    serials = days + (seconds + left / 1e6) / 86_400
+    serials -= (days == 1) & (moments.dtype != "datetime64[D]")  # there a time without a day
+    return serials + (serials > 59)
+
+
+def _figures(values: Iterable[float], column: pa.ChunkedArray) -> pa.Array:
+    """Numbers as a sheet has them, as missing as ``column``."""
+    there = numbers(column.is_valid()).tolist()
+    shown = [f"{value:.16G}" if known else None
+             for value, known in zip(values, there, strict=True)]  # fmt: skip
+    return pa.array(shown, pa.string())
 
 
 def keeps_exactly(texts: pa.ChunkedArray) -> pa.ChunkedArray:
