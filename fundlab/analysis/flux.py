@@ -108,8 +108,12 @@ def explain(
         found = [_sums(bench, rows, keys) for rows in sides]
 
         def whole(segment: Segment) -> Segment:
-            """What its mix is of, and its amounts may be added up with."""
+            """What its mix is of."""
             return segment[1:2] if value else segment[:2]
+
+        def unit(segment: Segment) -> Segment:
+            """What its amounts may be added up with."""
+            return () if value else segment[:1]
 
         nothing = _Sums(0, 0, 0)
         numbers: dict[Segment, list[int]] = defaultdict(lambda: [0, 0])
@@ -118,30 +122,31 @@ def explain(
         for side, sums in enumerate(found):
             for segment, one in sums.items():
                 numbers[whole(segment)][side] += one.number
-                sizes[whole(segment)[:-1]][side] += abs(one.moved)
-                while one.moved % steps[whole(segment)[:-1]]:
-                    steps[whole(segment)[:-1]] //= 10
+                sizes[unit(segment)][side] += abs(one.moved)
+                while one.moved % steps[unit(segment)]:
+                    steps[unit(segment)] //= 10
         drivers = [
             (segment, driver, was, now, difference)
             for segment in {**found[0], **found[1]}
             for was, now in [[sums.get(segment, nothing) for sums in found]]
-            for step in [steps[whole(segment)[:-1]]]
-            for driver, difference in _drivers(was, now, numbers[whole(segment)], step).items()
+            for driver, difference in _drivers(
+                was, now, numbers[whole(segment)], steps[unit(segment)]
+            ).items()
             if difference
         ]
-        drivers.sort(key=lambda one: (whole(one[0])[:-1], -abs(one[4]), one[:2]))
-        limits = {unit: share * max(size) for unit, size in sizes.items()}
-        material = [one for one in drivers if abs(one[4]) >= limits[whole(one[0])[:-1]]]
+        drivers.sort(key=lambda one: (unit(one[0]), -abs(one[4]), one[:2]))
+        limits = {one: share * max(size) for one, size in sizes.items()}
+        material = [one for one in drivers if abs(one[4]) >= limits[unit(one[0])]]
         segments = {one[0] for one in material}
         ends = [_extremes(bench, rows, keys, segments) for rows in sides]
         lines = []
         for segment, driver, was, now, difference in drivers:
             makers: tuple[list[str], Fraction] = [], Fraction(0)
             if segment in segments:
-                limit = limits[whole(segment)[:-1]]
+                limit = limits[unit(segment)]
                 rows_of = [end.get(segment, []) for end in ends]
                 makers = _makers(driver, was, now, difference, rows_of, limit)
-            made = _nearest(makers[1], steps[whole(segment)[:-1]])
+            made = _nearest(makers[1], steps[unit(segment)])
             amounts = (was.moved, now.moved, difference, made)
             named = " ".join(makers[0]) or None
             lines.append((*segment, driver, *map(of_units, amounts), named))

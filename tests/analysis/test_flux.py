@@ -351,3 +351,57 @@ def test_the_drivers_of_an_asset_come_by_their_size() -> None:
     assert [(row["asset"], row["driver"], row["difference"]) for row in found] == [
         ("EUR", "average", 2), ("USD", "average", 150), ("USD", "count", 100),
     ]  # fmt: skip
+
+
+def valued(*rows: Row) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=ALL_COLUMNS.append(pa.field("value", MONEY)))
+
+
+def test_all_assets_are_taken_together_in_one_currency() -> None:
+    """What is material, the order and the decimals are of all; the mix is of a direction."""
+    out: Row = {"direction": "DEBIT", "type": "WIRE_WITHDRAWAL"}
+    before = valued(
+        made("a", amount=D(100), value=D(100)),
+        made("e", amount=D(2), value=D(1000), asset="ETH"),
+        made("d", amount=D(50), value=D(50), **out),
+    )
+    after = valued(
+        made("a2", amount=D(30), value=D(30)),
+        made("e2", amount=D(2), value=D(1200), asset="ETH"),
+        made("d2", amount=D(350), value=D(350), **out),
+    )
+    names = ("asset", "direction", "driver", "before", "after", "difference", "transfers")
+    assert [tuple(row[name] for name in names) for row in
+            records(fl.flux.explain(before, after, value="value"))] == [
+        ("USD", "DEBIT", "average", -50, -350, -300, "d2"),
+        ("ETH", "CREDIT", "price", 1000, 1200, 200, "e2"),
+        ("USD", "CREDIT", "average", 100, 30, -70, None),  # less than a twentieth of 1580
+    ]  # fmt: skip
+    alone = records(fl.flux.explain(before, after))
+    assert [(row["asset"], row["direction"]) for row in alone] == [
+        ("USD", "DEBIT"),
+        ("USD", "CREDIT"),
+    ]
+    # One that is new beside another asset of its direction is a mix of theirs.
+    new = valued(
+        made("x", amount=D(5), value=D(500), asset="ETH"),
+        made("y", amount=D(7), value=D(7), asset="EUR"),
+    )
+    old = valued(made("w", amount=D(3), value=D("300.001"), asset="ETH"))
+    assert [(row["asset"], row["driver"], row["difference"]) for row in
+            records(fl.flux.explain(old, new, value="value", by=[]))] == [
+        ("ETH", "count", D("300.001")), ("ETH", "mix", D("-300.001")),
+        ("ETH", "average", D("200.001")), ("EUR", "mix", 7), ("ETH", "price", D("-0.002")),
+    ]  # fmt: skip
+
+
+def test_drivers_have_two_decimals_at_least_and_as_many_as_the_sums() -> None:
+    for least, third, two_thirds in ((0, "33.33", "66.67"), ("0.001", "33.334", "66.667")):
+        rows = [made(name, amount=D(amount)) for name, amount in
+                (("a", D(50) + D(least)), ("b", D(25)), ("c", D(25)))]  # fmt: skip
+        found = fl.flux.explain(
+            table(rows), table([made("x", amount=D(35)), made("y", amount=D(35))])
+        )
+        assert [(row["driver"], row["difference"]) for row in records(found)] == [
+            ("count", -D(third)), ("average", D(70) - D(two_thirds))
+        ]  # fmt: skip
