@@ -166,12 +166,13 @@ def sample(
         )
         every = bench.collect(rows.select("id", "at", "profile_id", "type", "total").sort("id"))
     amounts = [in_units(total) for total in every.column("total").to_pylist()]
-    step, hits = None, [1] * len(amounts)
+    step = None
     if method == "mus":
         if size is not None:
             step = max(sum(amounts) // size, 1)
         else:
-            wanted = Fraction(_decimal("precision", precision)) / Fraction(factors(sure, 0)[0])
+            (factor,) = factors(sure, 0)
+            wanted = Fraction(_decimal("precision", precision)) / Fraction(factor)
             step = math.floor(wanted * 10**MAX_FRACTION_DIGITS)
         if step < 1:
             raise AnalysisError(f"precision={precision!r} is not an amount of more than 0")
@@ -285,7 +286,7 @@ def _by_mean(
     off = [Fraction(book) - Fraction(audited) for book, audited in pairs]
     mean = sum(off, Fraction(0)) / max(len(off), 1)
     spread = sum(((one - mean) ** 2 for one in off), Fraction(0)) / max(len(off) - 1, 1)
-    error = spread / max(len(off), 1) * (1 - Fraction(len(off), max(count, 1))) * count**2
+    error = spread / max(len(off), 1) * count * (count - len(off))
     quantile = Fraction(str(round(NormalDist().inv_cdf(float(confidence)), 3)))
     root = EXACT.sqrt(EXACT.divide(Decimal(error.numerator), Decimal(error.denominator)))
     allowance, none = quantile * Fraction(root), None

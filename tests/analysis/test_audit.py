@@ -17,7 +17,18 @@ from typing import Any
 import openpyxl
 import pandas as pd
 import pytest
-from transfer_examples import EVERY_KIND, KINDS, Row, exact_sum, make_rows, records, table, transfer
+from transfer_examples import (
+    DAY,
+    EVERY_KIND,
+    KINDS,
+    START,
+    Row,
+    exact_sum,
+    make_rows,
+    records,
+    table,
+    transfer,
+)
 
 import fundlab as fl
 from fundlab.base.errors import AnalysisError
@@ -216,6 +227,10 @@ def test_a_sample_of_a_pin_is_the_same_once_more_is_known() -> None:
         ({"method": "random", "precision": "5"}, "give size or, for mus, precision; not both"),
         ({"method": "cell", "size": 3}, "method='cell' is not one of mus, random"),
         ({"size": 0}, "size=0 is not a number of 1 or more"),
+        ({"size": 2.5}, r"size=2\.5 is not a number of 1 or more"),
+        ({"size": "3"}, "size='3' is not a number of 1 or more"),
+        ({"size": 3, "confidence": "0.49"}, "confidence='0.49' is not from 0.5 to less than 1"),
+        ({"precision": "2E-18"}, "precision='2E-18' is not an amount of more than 0"),
         ({"size": 3, "confidence": "1"}, "confidence='1' is not from 0.5 to less than 1"),
         ({"precision": 5.5}, "precision=5.5 is not an exact amount of 0 or more"),
         ({"precision": "0"}, "precision='0' is not an amount of more than 0"),
@@ -225,6 +240,48 @@ def test_a_sample_of_a_pin_is_the_same_once_more_is_known() -> None:
 def test_what_makes_no_sense_is_named(given: dict[str, Any], words: str) -> None:
     with pytest.raises(AnalysisError, match=words):
         fl.audit.sample("2026", table(make_rows(20, 1, 1)), **given)
+
+
+def test_a_factor_is_rounded_up_beyond_the_noise_of_doubles() -> None:
+    """3 is what is at risk at a confidence of 1 less the third power of 1/e."""
+    assert [str(one) for one in fl.audit.factors("0.950212931632136057", 0)] == ["3.00"]
+
+
+def test_a_sample_is_of_a_period_and_of_amounts_above_nothing() -> None:
+    moments = {"a": -1, "b": 0, "c": DAY - 1, "d": DAY}
+    rows = [transfer(name, created_at=START + at) for name, at in moments.items()]
+    rows += [transfer("none", amount=Decimal(0)), transfer("least", amount=Decimal("1E-18"))]
+    rows += [transfer("other", asset="EUR"), transfer("waits", status="PENDING")]
+    for method in ("mus", "random"):
+        drawn = fl.audit.sample("2026-01-01", table(rows), method, 10**9)  # type: ignore[arg-type]
+        assert (drawn.count, drawn.amount) == (3, Decimal("20.000000000000000001"))
+        assert {"b", "c"} <= {*drawn.rows["transfer_id"]} <= {"b", "c", "least"}
+        assert (drawn.period, drawn.interval) == (
+            "2026-01-01", Decimal("2E-8") if method == "mus" else None
+        )  # fmt: skip
+    both = fl.audit.sample(("2025-12-31", "2026-01-02"), table(rows), "random", 9)
+    assert (both.period, both.count) == ("2025-12-31 to 2026-01-02", 4)
+
+
+def test_the_smallest_interval_is_one_unit() -> None:
+    for given in ({"size": 5}, {"precision": "3E-18"}):
+        assert sampled(**given).interval == Decimal("1E-18")
+
+
+def test_the_spread_of_two_and_of_one_of_a_few() -> None:
+    for drawn, found, projected, allowance in (
+        (2, {0: "90"}, 20, 1.645 * 200**0.5),  # 10 and 0: 50 by one degree, by 2, times 4 times 2
+        (2, {0: "90", 1: "90"}, 40, 0),
+        (1, {0: "90"}, 40, 0),
+        (1, {}, 0, 0),
+        (9, {0: "98"}, 2, 0),  # all four: nothing is left that could differ
+    ):
+        four = sampled(100, 100, 100, 100, size=drawn, method="random")
+        ids = four.rows["transfer_id"].tolist()
+        over, under = four.evaluate({ids[n]: one for n, one in found.items()}).to_dict("records")
+        assert over["projected"] == projected == -under["projected"]
+        assert float(over["allowance"]) == pytest.approx(allowance, rel=1e-12)
+        assert over["misstatements"] == len(found)
 
 
 def sampled(*amounts: int, **given: Any) -> Any:
