@@ -131,15 +131,13 @@ def _groups(snapshot: Snapshot, names: Sequence[str], sums: _Sums) -> Generator[
 def _in_time_order(groups: Iterable[_Group]) -> Iterator[pa.Table]:
     """The rows of all groups in order: those before the next group's first moment are safe."""
     waiting: list[pa.Table] = []
-    last = None
+    last, _ = _ALL_TIME
     for low, high, rows in groups:
-        if waiting and last is not None:
-            safe, rest = (waiting, []) if last < low else _split(waiting, low)
-            waiting = rest
-            if safe:
-                yield _ordered(safe)
+        safe, waiting = (waiting, []) if last < low else _split(waiting, low)
+        if safe:
+            yield _ordered(safe)
         waiting.append(rows)
-        last = high if last is None or not waiting[:-1] else max(last, high)
+        last = max(last, high)
     if waiting:
         yield _ordered(waiting)
 
@@ -181,7 +179,7 @@ class _Keys:
     def __init__(self) -> None:
         self._profiles: dict[str, int] = {}
         self._assets: dict[str, int] = {}
-        self._numbers = np.full((0, 0), -1, np.int32)
+        self._numbers = np.array([[]], np.int32)
         self.count = 0
 
     def of(self, profiles: pa.ChunkedArray, assets: pa.ChunkedArray) -> _Ints:
@@ -190,8 +188,7 @@ class _Keys:
         columns = _numbers(assets, lambda text: other.setdefault(text, len(other)))
         height, width = self._numbers.shape
         if len(self._profiles) > height or len(self._assets) > width:
-            larger = max(2 * height, len(self._profiles)), max(width, len(self._assets))
-            wider = np.full(larger, -1, np.int32)
+            wider = np.full((2 * len(self._profiles), len(self._assets)), -1, np.int32)
             wider[:height, :width] = self._numbers
             self._numbers = wider
         numbers = self._numbers[rows, columns].astype(np.int64)
@@ -214,7 +211,7 @@ class _Sums:
         self._kept = list(dict.fromkeys([*_NEVER_MISSING, *names]))
         self._keys = _Keys()
         self._balances = np.zeros((0, 2), np.uint64)
-        if opened is not None and opened.num_rows:
+        if opened is not None:
             places = self._keys.of(opened.column("profile_id"), opened.column("asset"))
             self._balances = np.zeros((opened.num_rows, 2), np.uint64)
             self._balances[places] = _units(opened.column("opened"))
@@ -257,8 +254,8 @@ class _Sums:
     def after(self, rows: pa.Table) -> pa.Table:
         """``rows``, in order, with ``balance``: what each key is left with after each."""
         keys = rows.column(_KEY).to_numpy()
-        fresh = int(keys.max(initial=-1)) + 1 - len(self._balances)
-        if fresh > 0:
+        fresh = self._keys.count - len(self._balances)
+        if fresh:
             zeros = np.zeros((fresh, 2), np.uint64)
             self._balances = np.concatenate([self._balances, zeros])
         column = _units(rows.column(_CHANGE)), np.zeros(len(keys), bool)
@@ -274,7 +271,7 @@ def _numbers(values: pa.ChunkedArray, number: Callable[[str], int]) -> _Ints:
     coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     for chunk in coded.chunks:
         table = np.array([*map(number, chunk.dictionary.to_pylist()), -1], np.int64)
-        indices = chunk.indices.fill_null(len(table) - 1).to_numpy(zero_copy_only=False)
+        indices = chunk.indices.fill_null(len(table) - 1).to_numpy()
         parts.append(table[indices])
     return np.concatenate(parts)
 
