@@ -134,8 +134,8 @@ def valued(
     limit = checked_age(max_age)
     with Workbench(frame) as bench, _fitting():
         names = bench.names()
-        moves = {"direction", "total"} <= {*names}
-        said = set(_SAID) <= {*names} and "created_at" in names and currency == SERVICE_CURRENCY
+        moves = {"direction", "total"}.issubset(names)
+        said = {*_SAID, "created_at"}.issubset(names) and currency == SERVICE_CURRENCY
         if amounts is None:
             usual = ("total", "fee") if moves else _MONEY_COLUMNS
             amounts = [name for name in usual if name in names]
@@ -198,7 +198,7 @@ def totals(
     with Workbench(valued) as bench:
         values = [n for n in bench.names() if n.endswith("_value") and n != "notional_value"]
         want = {**dict.fromkeys(groups, TEXT), **dict.fromkeys(("price", *values), MONEY)}
-        observed = {"profile_id", "asset", "observed_at"} <= {*bench.names()}
+        observed = {"profile_id", "asset", "observed_at"}.issubset(bench.names())
         once = ("profile_id", "asset") if observed else ()
         if "status" in bench.names():
             rows = completed(bench, valued, transfer_columns(at, **want), at)
@@ -220,7 +220,7 @@ def totals(
             groups, types = ["period", *groups], {"period": TIME_TYPE, **types}
         keys = groups or ["value:all"]
         if not groups:
-            rows = rows.with_columns(nw.lit(0).alias(*keys))
+            rows = rows.with_columns(nw.lit("").alias(*keys))
         sums = rows.group_by(*keys).agg(
             count=nw.len().cast(nw.Int64),
             priced=nw.col("price").count().cast(nw.Int64),
@@ -228,8 +228,7 @@ def totals(
         )
         counted = dict.fromkeys(("count", "priced"), pa.int64())
         schema = pa.schema([*(types | counted | dict.fromkeys(values, AMOUNT_TYPE)).items()])
-        ordered = _where_priced(sums, values).sort(*keys, nulls_last=True)
-        return bench.give(ordered.select(*schema.names), schema)
+        return bench.give(_ordered(sums, keys, values).select(*schema.names), schema)
 
 
 def summed(
@@ -262,13 +261,15 @@ def summed(
     with Workbench(every) as bench:
         keys, sums = every.column_names[:2], every.column_names[2:]
         rows = bench.constant(every).group_by(*keys).agg(nw.col(name).sum() for name in sums)
-        ordered = _where_priced(rows, sums[2:]).sort(*keys, nulls_last=True)
-        return bench.collect(ordered.select(*every.column_names)).cast(every.schema)
+        ordered = _ordered(rows, keys, sums[2:]).select(*every.column_names)
+        return bench.collect(ordered).cast(every.schema)
 
 
-def _where_priced(sums: Rows, values: Sequence[str]) -> Rows:
+def _ordered(sums: Rows, keys: Sequence[str], values: Sequence[str]) -> Rows:
+    """``sums`` by ``keys``, without ``values`` where none is priced."""
     there = nw.when(nw.col("priced") > 0)
-    return sums.with_columns(there.then(nw.col(name)).alias(name) for name in values)
+    known = sums.with_columns(there.then(nw.col(name)).alias(name) for name in values)
+    return known.sort(*keys, nulls_last=True)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from transfer_examples import (
     ALL_COLUMNS,
@@ -27,7 +28,10 @@ from transfer_examples import (
     TIME,
     Row,
     make_rows,
+    observed,
     records,
+    table,
+    transfer,
 )
 
 import fundlab as fl
@@ -36,6 +40,7 @@ from fundlab.base.errors import AnalysisError, StoreError, UnpricedWarning
 
 EXACT = Context(prec=200)
 CENT = Decimal("0.01")
+D = Decimal
 SCHEMA = ALL_COLUMNS.append(pa.field("notional_value", MONEY))
 
 
@@ -295,3 +300,74 @@ def test_sums_of_values_some_rows_at_a_time_are_those_of_all_at_once(
     assert found.column("total_value").null_count
     none = value.summed(late.limit(0), early, "2D", amounts, "moved", "MS", "UTC", "created_at")
     assert (none.num_rows, none.schema) == (0, found.schema)
+
+
+def priced_transfers(*rows: Row) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+
+
+def test_a_price_is_used_at_its_moment_and_until_it_is_too_old() -> None:
+    rows = [transfer(str(moment), asset="ETH", created_at=START + moment) for moment in
+            (-1, 0, DAY, DAY + 1)]  # fmt: skip
+    with pytest.warns(UnpricedWarning, match=r"2 of 4 rows: ETH ") as said:
+        found = fl.value.of(table(rows), prices=priced([("ETH", START, D(7))]), max_age="1D")
+    assert said[0].filename == __file__
+    assert found.column("total_value").to_pylist() == [None, 70, 70, None]
+    assert found.column("price_age").cast(pa.int64()).to_pylist() == [None, 0, DAY, None]
+
+
+def test_a_transfer_of_a_hundred_prices_others_and_one_of_less_does_not() -> None:
+    """``found`` has a column ``price``, too, and is one of transfers all the same."""
+    rows = [
+        transfer(str(n), asset="ETH", amount=D(n), created_at=START + n, notional_value=worth)
+        for n, worth in ((2, D(100)), (3, D("99.99")), (5, None))
+    ]
+    found = fl.value.of(priced_transfers(*rows))
+    assert found.column("price").to_pylist() == [50, D("33.33"), 50]
+    again = fl.value.of(table(rows[2:]), prices=found)
+    assert again.column("price").to_pylist() == [50]
+
+
+def test_what_is_missing_has_no_value() -> None:
+    rows = [
+        transfer("no total", asset="ETH", notional_value=D(100)) | {"total": None},
+        transfer("no asset", asset=None, notional_value=D(99)),
+        transfer("moved", asset=None, balance_asset="USD", notional_value=D(99)),
+    ]
+    with pytest.warns(UnpricedWarning, match=r"1 of 3 rows: None \(none found\)"):
+        found = fl.value.of(priced_transfers(*rows))
+    assert found.column("price_from").to_pylist() == ["own", None, "currency"]
+    assert found.column("total_value").to_pylist() == [None, None, 10]
+    assert found.column("fee_value").to_pylist() == [0, None, 0]
+
+
+@pytest.mark.parametrize("lacking", ["asset", "at", "price"])
+def test_a_price_that_lacks_something_is_refused(lacking: str) -> None:
+    prices = priced([("ETH", START, D(7)), ("ETH", START + 1, D(7))])
+    column = pa.array([prices.column(lacking)[0].as_py(), None], prices.schema.field(lacking).type)
+    prices = prices.set_column(prices.column_names.index(lacking), lacking, column)
+    with pytest.raises(AnalysisError, match="prices: a row lacks asset, at or price"):
+        fl.value.of(table([transfer("a")]), prices=prices)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "PARQUET"])
+def test_a_parquet_file_of_prices_is_read(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"prices.{suffix}"
+    pq.write_table(priced([("ETH", START, D("7.123456789012345678"))]), path)
+    found = fl.value.of(table([transfer("a", asset="ETH")]), prices=str(path))
+    assert found.column("total_value").to_pylist() == [D("71.23456789012345678")]
+
+
+def test_one_balance_of_several_observed_twice_is_refused() -> None:
+    seen = [observed({("p1", "USD"): D(1), ("p2", "USD"): D(2)}, START),
+            observed({("p1", "USD"): D(3)}, START + 1)]  # fmt: skip
+    once, twice = (fl.value.of(pa.concat_tables(some)) for some in (seen[:1], seen))
+    assert fl.value.totals(once, ()).column("available_value").to_pylist() == [3]
+    with pytest.raises(AnalysisError, match="valued has 3 observations of 2 balances"):
+        fl.value.totals(twice, ())
+
+
+def test_sums_of_what_has_no_key_come_last() -> None:
+    rows = [transfer("a"), transfer("b", memo="x"), transfer("c", memo="b")]
+    found = records(fl.value.totals(fl.value.of(table(rows)), by="memo"))
+    assert [(row["memo"], row["count"]) for row in found] == [("b", 1), ("x", 1), (None, 1)]
