@@ -392,8 +392,7 @@ def _points(source: Any, currency: str) -> pa.Table:
         price, at = _own_price(rows), rows.column("created_at")
     source_of = pa.repeat(given, len(rows))
     points = {"asset": rows.column("asset"), "at": at, "price": price, "given": source_of}
-    table = pa.table(points)
-    return table.filter(table.column("price").is_valid())
+    return pa.table(points).drop_null()
 
 
 def _read(path: Path) -> pa.Table:

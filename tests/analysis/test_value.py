@@ -328,6 +328,20 @@ def test_a_transfer_of_a_hundred_prices_others_and_one_of_less_does_not() -> Non
     assert again.column("price").to_pylist() == [50]
 
 
+def test_a_transfer_without_an_asset_or_a_moment_prices_no_other() -> None:
+    """Nor does it make the moments of the others floating, whose last digits are lost."""
+    rows = [
+        transfer("a", asset=None, notional_value=D(200)),
+        transfer("b", asset="ETH", notional_value=D(300), created_at=START + 1),
+        transfer("c", asset="ETH", notional_value=D(400)) | {"created_at": None},
+    ]
+    held = [transfer("x", asset="ETH", created_at=START + DAY), transfer("y", asset=None)]
+    with pytest.warns(UnpricedWarning, match=r"1 of 2 rows: None \(none found\)"):
+        found = fl.value.of(table(held), prices=priced_transfers(*rows))
+    assert found.column("price").to_pylist() == [30, None]
+    assert found.column("price_age").cast(pa.int64()).to_pylist() == [DAY - 1, None]
+
+
 def test_what_is_missing_has_no_value() -> None:
     rows = [
         transfer("no total", asset="ETH", notional_value=D(100)) | {"total": None},
