@@ -298,7 +298,7 @@ def _unpriced(
     if not len(rows):
         return ""
     above = f"above {length_text(limit)}"
-    if not ages.column("age_min").null_count:
+    if not rows.column("age").null_count:
         every = -(-pc.max(rows.column("age")).as_py() // DAY)  # rounded up
         above = f"of {every}D for all of them"
     said = [

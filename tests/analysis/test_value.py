@@ -309,7 +309,7 @@ def priced_transfers(*rows: Row) -> pa.Table:
 def test_a_price_is_used_at_its_moment_and_until_it_is_too_old() -> None:
     rows = [transfer(str(moment), asset="ETH", created_at=START + moment) for moment in
             (-1, 0, DAY, DAY + 1)]  # fmt: skip
-    with pytest.warns(UnpricedWarning, match=r"2 of 4 rows: ETH ") as said:
+    with pytest.warns(UnpricedWarning, match=r"2 of 4 rows: ETH .* above 1 d$") as said:
         found = fl.value.of(table(rows), prices=priced([("ETH", START, D(7))]), max_age="1D")
     assert said[0].filename == __file__
     assert found.column("total_value").to_pylist() == [None, 70, 70, None]
