@@ -441,7 +441,7 @@ def _newest(
         low, high = np.searchsorted(codes, [code, code + 1])
         rows = np.flatnonzero(mine == code)
         before = np.searchsorted(at[low:high], wanted[rows], "right")
-        place[rows] = np.where(before > 0, low + before - 1, -1)
+        place[rows] = np.where(before > 0, low + before, 0) - 1
     age = wanted - np.append(at, 0)[place]
     useless = (place < 0) | (age > limit)
     index = pa.array(place, mask=useless)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
+import narwhals as nw
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -17,7 +21,8 @@ import pytest
 from transfer_examples import DAY, EVERY_KIND, KINDS, START, arrow, decimal_typed, records, transfer
 
 from fundlab import Store
-from fundlab.analysis import balances, fees, flows
+from fundlab.analysis import balances, engines, fees, flows
+from fundlab.analysis.engines import JSON, MONEY, TEXT, TIME, Wanted
 from fundlab.base.errors import AnalysisError, InvalidRequest
 from fundlab.store.duck import own_connection
 from fundlab.store.scan import scan_with_duckdb
@@ -288,3 +293,340 @@ def test_an_amount_has_twenty_integer_digits_at_most() -> None:
             taken(sign * least)
     (row,) = records(taken(least - Decimal("1E-10")))
     assert row["balance"] == least - Decimal("1E-10")
+
+
+def test_a_relation_is_held_beside_the_callers_only_where_there_is_one() -> None:
+    connection = duckdb.connect()
+    rows = connection.sql("SELECT 1 AS one UNION ALL SELECT 2")
+    with engines.relations_of(connection):
+        found = engines.held(rows, "mine")
+    connection.execute("DELETE FROM mine WHERE one = 2")
+    assert found.fetchall() == [(1,)], "of the table"
+    assert engines.held(rows, "other") is rows
+
+
+@pytest.mark.parametrize(
+    ("present", "says"),
+    [
+        (["id", "at"], "t has no column 'total'; the columns are id, at"),
+        (["at"], "t has no column 'id', 'total'; needed are id, total, the columns are at"),
+        ([], "t has no column 'id', 'total'; needed are id, total, the columns are none"),
+        (["id", "total", "id"], "t has more than one column 'id'; drop or rename the others"),
+        (["id", "total", "x", "memo", "x", "memo"], "t has more than one column 'memo'; drop or"),
+    ],
+)
+def test_a_column_is_there_once(present: list[str], says: str) -> None:
+    want = Wanted("t", {"id": TEXT, "total": MONEY}, {"memo": TEXT})
+    with pytest.raises(AnalysisError) as caught:
+        want.among(present)
+    assert str(caught.value).startswith(says)
+    assert ("settled=True" in str(caught.value)) is False
+    with pytest.raises(
+        AnalysisError, match=r"are id; store.read\('transfers', settled=True\) gives"
+    ):
+        Wanted("t", {"settled_at": TIME}).among(["id"])
+    assert [*want.among(["total", "id", "x", "x"])] == ["id", "total", "memo"]
+
+
+def test_what_is_no_frame_is_named() -> None:
+    for other in ([1], nw.from_native(arrow(ROWS))):
+        named = f"{type(other).__module__}.{type(other).__qualname__} is not a frame"
+        with pytest.raises(AnalysisError, match=named):
+            engines.column_names(other)
+
+
+JSONS = ['{"a": 1}', '{"a": 1}', None]
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "expected"),
+    [
+        (pd.Series([np.nan, np.nan]), TEXT, [None, None]),
+        (pd.Series([None, None], dtype=object), MONEY, [None, None]),
+        (pd.Series([None, pd.NaT], dtype=object), TIME, [None, None]),
+        (pd.Series(["a", np.nan], dtype=object), TEXT, ["a", None]),
+        (pd.Series(["a", pd.NA], dtype="string"), TEXT, ["a", None]),
+        (pd.Series(["a", None], dtype="category"), TEXT, ["a", None]),
+        (pd.Series([D(1), None], dtype=object), MONEY, [D(1), None]),
+        (pd.Series([3, 4]), MONEY, [D(3), D(4)]),
+        (pd.Series([3, None], dtype="Int64"), MONEY, [D(3), None]),
+        (pd.Series(pd.to_datetime([0, None], utc=True)), TIME, [0, None]),
+        (pd.Series([{"a": 1}, '{"a": 1}', np.nan], dtype=object), JSON, JSONS),
+        (pd.Series([[1], {"a": D(2)}, None], dtype=object), JSON, ["[1]", '{"a": "2"}', None]),
+        (pa.array([{"a": 1}, {"a": 1}, None]), JSON, JSONS),
+        (pa.array(JSONS), JSON, JSONS),
+        (pa.array(["a", None]).dictionary_encode(), TEXT, ["a", None]),
+        (pa.array([7, None], pa.timestamp("us", "UTC")), TIME, [7000, None]),
+        (pa.array([D("1.5")], pa.decimal128(38, 17)), MONEY, [D("1.5")]),
+    ],
+)  # fmt: skip
+def test_a_column_in_memory_is_taken_as_it_is_meant(
+    column: Any, kind: Any, expected: list[Any]
+) -> None:
+    in_arrow = isinstance(column, pa.Array)
+    frame = pa.table({"x": column}) if in_arrow else pd.DataFrame({"x": column})
+    found = engines.from_memory(frame, Wanted("t", {"x": kind}, {"y": MONEY}), numbered=False)
+    assert found.column_names == ["x", "y"]
+    assert found.column("x").to_pylist() == expected
+    assert found.column("y").null_count == len(expected)
+    numbered = engines.from_memory(frame, Wanted("t", {"x": kind}), numbered=True)
+    assert numbered.column(engines.ROW).to_pylist() == [*range(len(expected))]
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "says"),
+    [
+        (pd.Series([pd.Timestamp("2026-01-01"), 5], dtype=object), TIME, "holds Python objects"),
+        (pd.Series(["a", 5], dtype=object), TEXT, "does not hold text throughout"),
+        (pd.Series([D(1), "x"], dtype=object), MONEY, "does not hold exact decimals throughout"),
+        (pd.Series([1.5]), MONEY, "holds double; exact decimals are needed, never rounded or gu"),
+        (pd.Series([1.5]), TEXT, "holds double; text are needed$"),
+        (pd.Series(pd.to_datetime([0])), TIME, "timestamps with a time zone are needed, never"),
+        (pa.array([[1]]), TEXT, "holds list<.*>; text are needed$"),
+        (pa.array([5]), TIME, "holds int64; timestamps with a time zone are needed"),
+        (pa.array([D("1E20")], pa.decimal128(38, 17)), MONEY, "1.* more than 20 integer digits"),
+        (pa.array([-D("1E20")], pa.decimal128(38, 17)), MONEY, "-1.* more than 20 integer digits"),
+        (pa.array([D("0.123")], pa.decimal256(50, 30)), MONEY, None),
+    ],
+)  # fmt: skip
+def test_a_column_in_memory_that_would_lose_something_is_refused(
+    column: Any, kind: Any, says: str | None
+) -> None:
+    in_arrow = isinstance(column, pa.Array)
+    frame = pa.table({"x": column}) if in_arrow else pd.DataFrame({"x": column})
+    want = Wanted("t", {"x": kind})
+    if says is None:
+        assert engines.from_memory(frame, want, numbered=False).num_rows == len(column)
+        return
+    with pytest.raises(AnalysisError, match=rf"t column 'x' .*{says}"):
+        engines.from_memory(frame, want, numbered=False)
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "expected"),
+    [
+        ("'a'", TEXT, "a"),
+        ("'a'::ENUM ('a', 'b')", TEXT, "a"),
+        ("'00000000-0000-0000-0000-000000000001'::UUID", TEXT,
+         "00000000-0000-0000-0000-000000000001"),
+        *((f"7::{kind}", MONEY, D(7)) for kind in
+          ("TINYINT", "USMALLINT", "INTEGER", "UINTEGER", "BIGINT", "HUGEINT", "UHUGEINT")),
+        ("1.5::DECIMAL(20, 18)", MONEY, D("1.5")),
+        ("1.5::DECIMAL(30, 20)", MONEY, D("1.5")),
+        ("NULL::DECIMAL(30, 20)", MONEY, None),
+        ("TIMESTAMPTZ '1970-01-01 00:00:01+00'", TIME, 10**9),
+        ("TIMESTAMP_NS '1970-01-01 00:00:00.000000001'", TIME, 1),
+        ("'[1]'::JSON", JSON, "[1]"),
+        ("'[1]'", JSON, "[1]"),
+        ("{'a': 1}", JSON, '{"a":1}'),
+        ("[1]", JSON, "[1]"),
+        *((sql, kind, None) for sql, kind in (
+            ("1", TEXT), ("['a']", TEXT), ("'1'", MONEY), ("1.5::DOUBLE", MONEY), ("[1.5]", MONEY),
+            ("DATE '2026-01-01'", TIME), ("5", TIME), ("[TIMESTAMP '2026-01-01']", TIME),
+        )),
+    ],
+)  # fmt: skip
+def test_a_column_of_duckdb_is_taken_exactly_or_refused(sql: str, kind: Any, expected: Any) -> None:
+    connection = duckdb.connect()
+    relation = connection.sql(f'SELECT {sql} AS "a ""x"')
+    want = Wanted("t", {'a "x': kind}, {"y": kind})
+    if expected is None and not sql.startswith("NULL"):
+        with pytest.raises(AnalysisError, match=r"t column 'a \"x' holds .*; .* are needed"):
+            engines.from_duckdb(relation, want, keep=False)
+        return
+    found = engines.from_duckdb(relation, want, keep=False)
+    assert (found.columns, found.fetchall()) == (['a "x', "y"], [(expected, None)])
+    kept = engines.from_duckdb(relation, want, keep=True)
+    assert kept.columns == ['a "x', "y", 'kept:a "x']
+
+
+def test_the_first_amount_with_too_many_decimals_is_named() -> None:
+    relation = duckdb.sql(
+        "SELECT x::DECIMAL(30, 20) AS x FROM (VALUES (1.5), (0.1234567890123456789)) AS t(x)"
+    )
+    says = (
+        r"t column 'x' \(DECIMAL\(30,20\)\) does not fit: 0.12345678901234567890 has more than 18"
+    )
+    with pytest.raises(AnalysisError, match=says):
+        engines.from_duckdb(relation, Wanted("t", {"x": MONEY}), keep=False)
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "microseconds"),
+    [(1_499, 1), (1_500, 2), (2_500, 2), (2_501, 3), (-1_500, -2), (None, None)],
+)
+def test_lengths_of_time_are_rounded_to_what_duckdb_holds(
+    nanoseconds: int | None, microseconds: int | None
+) -> None:
+    lengths = pa.array([nanoseconds], pa.int64()).cast(pa.duration("ns"))
+    found = engines._in_microseconds(pa.table({"n": [1], "x": lengths, "y": lengths}))
+    expected = None if microseconds is None else microseconds * 1000
+    for name in ("x", "y"):
+        assert found.column(name).cast(pa.int64()).to_pylist() == [expected]
+    assert found.column("n").to_pylist() == [1]
+
+
+# ------------------------------------------------------------- what is asked of Spark, in its words
+
+
+class Asked:
+    """An expression of Spark as text; what the tests that need a server hold to be true of it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __ne__(self, other: object) -> Asked:  # type: ignore[override]
+        return Asked(f"{self.text} <> {other}")
+
+    def __mul__(self, other: Asked) -> Asked:
+        return Asked(f"{self.text} * {other}")
+
+    def __str__(self) -> str:
+        return self.text
+
+    def cast(self, kind: str) -> Asked:
+        return Asked(f"{self.text}::{kind}")
+
+    def alias(self, name: str) -> Asked:
+        return Asked(f"{self.text} AS {name}")
+
+
+def called(name: str) -> Any:
+    return lambda given: Asked(f"{name}({given})")
+
+
+class Frame:
+    """A frame of Spark whose server would answer with the rows ``answer``."""
+
+    def __init__(self, dtypes: dict[str, str], answer: Any = (), asked: str = "") -> None:
+        self.dtypes, self.columns = [*dtypes.items()], [*dtypes]
+        self.answer, self.asked, self.sparkSession = answer, asked, None
+
+    def filter(self, condition: Asked) -> Frame:
+        return Frame(dict(self.dtypes), self.answer, f"where {condition}: ")
+
+    def select(self, *chosen: Asked) -> Frame:
+        text = self.asked + ", ".join(map(str, chosen))
+        return Frame(dict(self.dtypes), self.answer, text)
+
+    def limit(self, most: int) -> Frame:
+        return self
+
+    def collect(self) -> list[Any]:
+        return self.answer
+
+
+@pytest.fixture
+def spark_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("lit", "unix_micros", "to_json", "sum", "abs")
+    functions = SimpleNamespace(col=Asked, **{name: called(name) for name in names})
+    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "pyspark.sql", SimpleNamespace(functions=functions))
+
+
+@pytest.mark.usefixtures("spark_functions")
+@pytest.mark.parametrize(
+    ("dtype", "kind", "asked"),
+    [
+        ("string", TEXT, "`x`"), ("varchar(3)", TEXT, "`x`"), ("char(3)", TEXT, "`x`"),
+        ("bigint", TEXT, None), ("map<string,string>", TEXT, None),
+        ("decimal(38,18)", MONEY, "`x`::decimal(38,18)"),
+        ("decimal(10,2)", MONEY, "`x`::decimal(38,18)"),
+        ("bigint", MONEY, "`x`::decimal(38,18)"), ("int", MONEY, "`x`::decimal(38,18)"),
+        ("smallint", MONEY, "`x`::decimal(38,18)"), ("tinyint", MONEY, "`x`::decimal(38,18)"),
+        ("double", MONEY, None), ("string", MONEY, None),
+        ("timestamp", TIME, "unix_micros(`x`) * lit(1000)"), ("bigint", TIME, "`x`"),
+        ("timestamp_ntz", TIME, None), ("date", TIME, None),
+        ("string", JSON, "`x`"), ("struct<a:int>", JSON, "to_json(`x`)"),
+        ("map<string,int>", JSON, "to_json(`x`)"), ("array<int>", JSON, "to_json(`x`)"),
+        ("int", JSON, None),
+    ],
+)  # fmt: skip
+def test_a_column_of_spark_is_taken_exactly_or_refused(
+    dtype: str, kind: Any, asked: str | None
+) -> None:
+    frame: Any = Frame({"x": dtype, "z": "int"})
+    want = Wanted("t", {"x": kind}, {"y": kind})
+    if asked is None:
+        with pytest.raises(AnalysisError, match=rf"t column 'x' holds {dtype}; .* are needed"):
+            engines.from_spark(frame, want, keep=False)
+        return
+    absent = {TEXT: "string", JSON: "string", MONEY: "decimal(38,18)", TIME: "bigint"}[kind]
+    expected = f"{asked} AS x, lit(None)::{absent} AS y"
+    assert engines.from_spark(frame, want, keep=False).asked == expected  # type: ignore[attr-defined]
+    kept: Any = engines.from_spark(frame, want, keep=True)
+    assert kept.asked == f"{expected}, `x` AS kept:x, `z` AS kept:z"
+
+
+@pytest.mark.usefixtures("spark_functions")
+def test_an_amount_of_spark_with_too_many_decimals_is_refused() -> None:
+    frame: Any = Frame({"x": "decimal(38,19)"}, answer=[(D("0.1234567890123456789"),)])
+    says = r"t column 'x' \(decimal\(38,19\)\) does not fit: 0.1234567890123456789 has more than"
+    with pytest.raises(AnalysisError, match=says):
+        engines.from_spark(frame, Wanted("t", {"x": MONEY}), keep=False)
+    for kind in ({"x": "decimal(38,19)"}, {"x": "decimal(38, 18)"}):
+        none: Any = Frame(kind)
+        assert engines.from_spark(none, Wanted("t", {"x": MONEY}), keep=False)
+
+
+class Server:
+    """A session of Spark Connect that says in which way a sum of 39 digits ends there."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error, self.asked = error, 0
+
+    def sql(self, query: str) -> Server:
+        assert query.count("60000000000000000000") == 2
+        return self
+
+    def collect(self) -> list[Any]:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return []
+
+
+class Remote(Frame):
+    def select(self, *chosen: Asked) -> Any:
+        text = ", ".join(map(str, chosen))
+        return SimpleNamespace(asked=text, first=lambda: self.answer[text])
+
+
+Remote.__module__ = "pyspark.sql.connect.dataframe"
+
+
+@pytest.mark.usefixtures("spark_functions")
+@pytest.mark.parametrize(
+    ("notices", "sums", "refused"),
+    [
+        (True, None, False),
+        (False, (None, None), False),
+        (False, (1e20, None), False),
+        (False, (None, 1.1e20), True),
+        (False, (1.1e20, 0.0), True),
+    ],
+)
+def test_a_server_whose_sums_wrap_around_is_asked_how_large_they_get(
+    monkeypatch: pytest.MonkeyPatch, notices: bool, sums: Any, refused: bool
+) -> None:
+    class ArithmeticException(Exception):
+        pass
+
+    fake = SimpleNamespace(ArithmeticException=ArithmeticException)
+    monkeypatch.setitem(sys.modules, "pyspark.errors", fake)
+    server = Server(ArithmeticException() if notices else None)
+    asked = "sum(abs(`x`::double)), sum(abs(`z`::double))"
+    frame: Any = Remote({"x": "decimal(38,18)", "z": "int", "s": "string"}, {asked: sums})
+    frame.sparkSession = server
+    want = Wanted("t", {"x": MONEY, "s": TEXT}, {"y": MONEY, "z": MONEY})
+    for _ in range(2):
+        if refused:
+            with pytest.raises(OverflowError, match="t: a sum of amounts, which this server would"):
+                engines.from_spark(frame, want, keep=False)
+        else:
+            assert engines.from_spark(frame, want, keep=False)
+    assert server.asked == 1
+    assert engines.from_spark(frame, Wanted("t", {"s": TEXT}), keep=False)
+    frame.sparkSession = other = Server(None)
+    assert engines.from_spark(frame, Wanted("t", {"s": TEXT}), keep=False)
+    assert not other.asked, "where there are no amounts"
