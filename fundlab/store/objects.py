@@ -18,7 +18,6 @@ from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
     GenericError,
-    NotFoundError,
     NotSupportedError,
     PermissionDeniedError,
     UnauthenticatedError,
@@ -156,7 +155,7 @@ class _Reading:
         end = self._size if size < 0 else min(self._position + size, self._size)
         known = self._size - len(self._end)
         if known <= self._position:
-            found = self._end[self._position - known : max(end - known, 0)]
+            found = self._end[self._position - known : end - known]
             self._position += len(found)
             return found
         pieces = []
@@ -187,9 +186,9 @@ def _answers(path: str) -> Iterator[None]:
     """What a server says, as the error a disk gives; without the address, which may be signed."""
     try:
         yield
-    except BaseError as error:
+    except (BaseError, FileNotFoundError) as error:
         kinds = {
-            NotFoundError: errno.ENOENT,
+            FileNotFoundError: errno.ENOENT,
             AlreadyExistsError: errno.EEXIST,
             PermissionDeniedError: errno.EACCES,
             UnauthenticatedError: errno.EACCES,
