@@ -185,9 +185,9 @@ def observe_balances(
     client: Client,
     pairs: Iterable[Pair],
     *,
-    workers: int = 1,
-    clock: Callable[[], int] = time.time_ns,
-    step: Callable[[], object] = lambda: None,
+    workers: int,
+    clock: Callable[[], int],
+    step: Callable[[], object],
     aside: dict[str, InvalidRow] | None = None,
 ) -> tuple[pa.Table, dict[Pair, int]]:
     """The balance of each (profile, asset) as an Arrow table; and those that the service does not
@@ -223,7 +223,7 @@ def observe_balances(
             "extra": json.dumps(found.model_extra) if found.model_extra else None,
         }
 
-    rows = [row for row in gathered(observe, pairs, max(1, workers)) if row is not None]
+    rows = [row for row in gathered(observe, pairs, workers) if row is not None]
     columns = []
     for column in BALANCES.columns:
         values = [row[column.name] for row in rows]
@@ -321,7 +321,7 @@ def _pages(
                     f"{asked.label}: a page has {', '.join(twice[:5])} more than once, with other "
                     "members each time; the newest is taken, by updated_at where it says",
                     ContradictionWarning,
-                    stacklevel=stacklevel + 1,
+                    stacklevel=stacklevel,
                 )
             expect(bar, page.expected)
             bar.update(page.rows.num_rows)

@@ -1,9 +1,13 @@
 """Service → frames: all pages, only what was asked for, nothing twice."""
 
 import json
+import logging
+import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -11,13 +15,20 @@ import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab.base.errors import (
+    ContradictionWarning,
     DataError,
     IgnoredFilterWarning,
     InvalidRequest,
     NetworkError,
+    NotFound,
+    PermissionDenied,
     ProtocolError,
+    ScopeMissing,
+    SetAsideWarning,
 )
 from fundlab.base.values import Instant
+from fundlab.models import ProfileBalance
+from fundlab.sync import loaders
 from fundlab.sync.loaders import (
     load_addresses,
     load_balances,
@@ -25,8 +36,12 @@ from fundlab.sync.loaders import (
     load_events,
     load_fiat_accounts,
     load_transfers,
+    observe_balances,
+    pairs_of,
 )
 from fundlab.sync.table_pages import ask_table, fetch
+from fundlab.tables.decode import InvalidRow
+from fundlab.tables.frames import to_arrow
 from fundlab.tables.schema import TABLES
 
 
@@ -128,6 +143,60 @@ def test_what_becomes_of_invalid_rows_is_one_of_two() -> None:
         load_transfers(service, invalid="drop")  # type: ignore[arg-type]
     assert not service.calls, "nothing was asked"
     assert len(load_transfers(service, invalid="set_aside")) == 1
+
+
+class TestWhatIsOdd:
+    def test_a_row_that_cannot_be_read_is_set_aside_and_named(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        good, bad, anonymous = transfer(1), transfer(2, amount="1e5"), transfer(3, amount="x")
+        del anonymous["id"]
+        for records, says in (
+            ([good, bad], r"load_transfers: 1 row cannot be read and left out, such as t-000002 "
+             r"\(amount: .*\): see frame.attrs\['set_aside'\]"),
+            ([good, anonymous, bad], "2 rows cannot be read .* such as one without an id "),
+        ):  # fmt: skip
+            pages = Pages({"items": records})
+            with pytest.warns(SetAsideWarning, match=says) as caught:
+                frame = load_transfers(pages, invalid="set_aside")
+            assert [one.filename for one in caught] == [__file__]
+            assert ids(frame) == ["t-000001"]
+            assert [row["id"] for row in frame.attrs["set_aside"]] == [
+                row.get("id") for row in records[1:]
+            ]
+            assert [json.loads(row["raw"]) for row in frame.attrs["set_aside"]] == records[1:]
+        with caplog.at_level(logging.INFO, "fundlab"):
+            assert load_transfers(Pages({"items": [good]})).attrs == {}
+            assert load_transfers(Pages({"items": [good]}), invalid="set_aside").attrs == {
+                "set_aside": []
+            }
+        assert caplog.text.count("transfers: 1 rows in ") == 2
+
+    @pytest.mark.parametrize("count", [5, 6])
+    def test_one_page_that_contradicts_itself(self, count: int) -> None:
+        rows = [transfer(n, memo=memo) for n in range(1, count + 1) for memo in "ab"]
+        named = ", ".join(f"t-{n:06d}" for n in range(1, 6))
+        with pytest.warns(
+            ContradictionWarning, match=f"load_transfers: a page has {named} more than once"
+        ) as caught:
+            assert len(load_transfers(Pages({"items": rows}))) == count
+        assert [one.filename for one in caught] == [__file__]
+
+    def test_where_a_filter_was_ignored_is_the_line_that_loads(self) -> None:
+        service = FakeService([transfer(1)], honours=set())
+        with pytest.warns(IgnoredFilterWarning) as first:
+            load_transfers(service, profile_ids=["p-1"], statuses="PENDING")
+        with pytest.warns(IgnoredFilterWarning) as second:
+            load_balances(service, profile_ids=["p-2"])
+        assert [one.filename for one in (*first, *second)] == [__file__] * 2
+
+    def test_a_bar_knows_how_many_rows_to_expect(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """From the time that they cover."""
+        bar = SimpleNamespace(total=None, update=lambda rows: None)
+        monkeypatch.setattr(loaders, "progress_bar", lambda **_: nullcontext(bar))
+        monkeypatch.setattr("time.time_ns", lambda: Instant.parse(moment(100)).ns)
+        load_transfers(FakeService([transfer(n) for n in range(51)], largest_page=20))
+        assert bar.total == 102
 
 
 class TestWindows:
@@ -257,6 +326,7 @@ class TestOtherTables:
 
     def test_events_with_their_payload_as_columns(self) -> None:
         record = {"id": "x", "created_at": moment(1), "object": {"id": "t-1", "status": "FAILED"}}
+        assert "object" in load_events(FakeService(events=[record]))
         frame = load_events(FakeService(events=[record]), expand=True)
         assert frame.loc[0, ["object_id", "object_status"]].tolist() == ["t-1", "FAILED"]
 
@@ -296,6 +366,114 @@ class TestBalances:
         frame = load_balances(service, profile_ids=["p-1", "p-2"], assets=["USD"], workers=3)
         assert len(frame) == 2
         assert {name for name, _ in service.calls} == {"get_profile_balance"}
+
+    @pytest.mark.parametrize(
+        ("named", "expected"),
+        [
+            ({"assets": ["usd"]}, [("p-1", "USD"), ("p-2", "USD")]),
+            ({"assets": "Usdc"}, []),
+            ({"profile_ids": "P-1"}, [("p-1", "USD")]),
+            ({"profile_ids": "p-2"}, [("p-2", "USD")]),
+            ({"profile_ids": []}, []),
+            ({"assets": []}, []),
+        ],
+    )  # fmt: skip
+    def test_which_of_those_in_the_transfers(
+        self, named: dict[str, Any], expected: list[tuple[str, str]]
+    ) -> None:
+        service = FakeService(self.records())
+        transfers = load_transfers(service).drop(columns="memo")
+        service.calls.clear()
+        frame = load_balances(service, transfers=transfers, **named)
+        assert [*zip(frame["profile_id"], frame["asset"], strict=True)] == expected
+        assert {name for name, _ in service.calls} <= {"get_profile_balance"}
+
+    def test_pairs_are_of_what_names_both(self) -> None:
+        rows = [
+            {"profile_id": "p-1", "asset": "USD"}, {"profile_id": "p-1", "balance_asset": "EUR"},
+            {"profile_id": None, "asset": "GBP"}, {"profile_id": "", "asset": "CHF"},
+            {"profile_id": "p-2", "asset": ""},
+        ]  # fmt: skip
+        frame = pd.DataFrame(rows, columns=["profile_id", "asset", "balance_asset"])
+        assert pairs_of(to_arrow(frame, "transfers")) == {("p-1", "USD"), ("p-1", "EUR")}
+
+    def test_one_after_another_unless_told_otherwise(self) -> None:
+        """By one thread, and the list in pages without a question beside them."""
+        threads: list[str] = []
+
+        def note(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_profile_balance":
+                threads.append(threading.current_thread().name)
+
+        service = FakeService(self.records(), hook=note)
+        load_balances(service)
+        assert len({*threads}) == 1
+        assert [name for name, _ in service.calls].count("list_transfers") == 1
+
+    @pytest.mark.parametrize(
+        ("answer", "status"),
+        [
+            (NotFound(404, "Not Found"), 404),
+            (PermissionDenied(403, "Forbidden"), 403),
+            (ScopeMissing(403, "Forbidden"), None),
+            (NetworkError("gone"), None),
+            (DataError("odd", table="balances"), None),
+            (DataError("odd", table="balances", field="available", raw="{}"), 200),
+        ],
+    )
+    def test_what_the_service_says_of_one(self, answer: Exception, status: int | None) -> None:
+        """That it is not there, not shown or not readable; anything else ends the reading."""
+
+        def refuse(operation: str, params: dict[str, str]) -> None:
+            if params["profile_id"] == "p-2":
+                raise answer
+
+        steps: list[int] = []
+        aside: dict[str, InvalidRow] = {}
+        pairs = [("p-2", "USD"), ("p-1", "USD")]
+
+        def observe(aside: dict[str, InvalidRow] | None) -> Any:
+            service = FakeService(self.records(), hook=refuse)
+            return observe_balances(
+                service, pairs, workers=1, clock=lambda: 7, step=lambda: steps.append(1),
+                aside=aside,
+            )  # fmt: skip
+
+        if status is None:
+            with pytest.raises(type(answer)) as caught:
+                observe(aside)
+            assert caught.value is answer
+            return
+        rows, unanswered = observe(aside)
+        assert unanswered == {("p-2", "USD"): status}
+        assert rows.column("profile_id").to_pylist() == ["p-1"]
+        assert rows.schema.equals(TABLES["balances"].schema)
+        assert len(steps) == 2
+        assert [*aside.values()] == (
+            [InvalidRow("balances", "p-2 USD", "{}", "available: odd")] if status == 200 else []
+        )
+        assert all(row.key == key for key, row in aside.items())
+        if status == 200:
+            with pytest.raises(DataError):
+                observe(None)
+
+    def test_an_answer_of_another_asset(self) -> None:
+        class Odd(FakeService):
+            def get_profile_balance(self, profile_id: str, asset: str) -> ProfileBalance:
+                return ProfileBalance.model_validate(
+                    {"asset": "EUR", "available": "1", "trading": "2.5", "pending": "3"}
+                )
+
+        with pytest.raises(ProtocolError, match="asked for 'USD', the answer is of 'EUR'"):
+            load_balances(Odd(), "p-1", "USD")
+        with pytest.raises(InvalidRequest, match="client is a str"):
+            load_balances("p-1", "p-1", "EUR")
+        named = {"workers": 1, "clock": lambda: 9, "step": lambda: None}
+        rows, _ = observe_balances(Odd(), [("p-1", "EUR")], **named)
+        (row,) = rows.to_pylist()
+        assert (row["available"], row["trading"]) == (Decimal(1), Decimal("2.5"))
+        assert row["extra"] == '{"pending": "3"}'
+        assert rows.column("observed_at").cast("int64").to_pylist() == [9]
 
     def test_none_have_the_types_of_some(self) -> None:
         frame = load_balances(FakeService(), profile_ids=[], assets=[])
