@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from fundlab.base.errors import InvalidRequest, StoreError
+from fundlab.base.errors import InvalidRequest, StoreError, first_line
 from fundlab.base.paths import local_path
 
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az"})
@@ -248,7 +248,7 @@ def _opened(uri: str, scheme: str) -> tuple[fs.FileSystem, str]:
 
 
 def _without(uri: str, where: str, error: Exception) -> str:
-    return str(error).replace(uri, where)
+    return first_line(error).replace(uri, where)
 
 
 def _as_arrow(filesystem: Any) -> fs.FileSystem:

@@ -1,22 +1,28 @@
 """The same store elsewhere: fsspec's in-memory files, and filesystems that are for reading only."""
 
+import errno
+import hashlib
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import pytest
 from fake_service import FakeService, moment, transfer
+from fsspec import AbstractFileSystem
+from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from pyarrow import fs
 
 from fundlab import Store
 from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
-from fundlab.store import compaction
+from fundlab.store import compaction, objects
 from fundlab.store.parts import Part, PartReader
-from fundlab.store.remote import RemotePath
+from fundlab.store.remote import RemotePath, locate
 from fundlab.store.remote_files import RemoteFiles
 
 FIRST = FakeService([transfer(n) for n in range(30)], events=[{"id": "e", "created_at": moment(1)}])
@@ -259,6 +265,141 @@ def test_one_writer_on_this_machine(home: Path) -> None:
         assert [path.name for path in folder.iterdir()] == [".lock"]
 
 
+def memory_of(scheme: str, bucket: str, memory: MemoryFileSystem) -> fs.PyFileSystem:
+    assert bucket in ("books", "b")
+    return fs.PyFileSystem(fs.FSSpecHandler(memory))
+
+
+@dataclass
+class Named:
+    """A filesystem whose name is a secret."""
+
+    secret: str
+
+
+class ReadOnly(AbstractFileSystem):  # type: ignore[misc, unused-ignore]
+    protocol = "readonly"
+
+
+class Awaited(AbstractFileSystem):  # type: ignore[misc, unused-ignore]
+    protocol = "awaited"
+
+    async def _pipe_file(self, path: str, value: bytes, mode: str = "create") -> None:
+        """As it is called where fsspec makes the other of it."""
+
+
+class Forgetful(MemoryFileSystem):  # type: ignore[misc, unused-ignore]
+    """Remembers of each folder what was in it, until it is told to forget."""
+
+    protocol = "forgetful"
+    forgot: ClassVar[list[str]] = []
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.forgot.append(str(path))
+
+
+class Silent:
+    """A filesystem that does not say when a file was written."""
+
+    handler = None
+
+    def get_file_info(self, key: str) -> fs.FileInfo:
+        return fs.FileInfo(key, fs.FileType.File, size=7)
+
+
+class TestOnePath:
+    @pytest.fixture
+    def subtree(self, tmp_path: Path) -> RemotePath:
+        found = locate(
+            "books/july", filesystem=fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+        )
+        assert isinstance(found, RemotePath)
+        return found
+
+    def test_is_its_name(self, memory: MemoryFileSystem) -> None:
+        """Whatever it is reached by; which may hold a key."""
+        one, two, other = (
+            RemotePath(key, "gs", Path(scratch), Named(scratch))  # type: ignore[arg-type]
+            for key, scratch in (("b/x", "1"), ("b/x", "2"), ("b/y", "1"))
+        )
+        assert one == two != other
+        assert hash(one) == hash(two)
+        assert repr(one) == "RemotePath(key='b/x', scheme='gs')"
+        assert sorted([other, two]) == [two, other]
+        part = one / "transfers" / "part-1.parquet"
+        assert (part.name, part.stem, str(part)) == (
+            "part-1.parquet", "part-1", "gs://b/x/transfers/part-1.parquet",
+        )  # fmt: skip
+        assert (part.parent.key, part.parent.parent) == ("b/x/transfers", one)
+
+    def test_files_are_put_in_place_complete(self, subtree: RemotePath, tmp_path: Path) -> None:
+        """By a name that nobody reads, on a filesystem of Arrow's that can rename."""
+        (tmp_path / "own").write_bytes(b"PAR1")
+        part = subtree / "transfers" / "1.parquet"
+        assert not part.exists()
+        assert not part.is_dir()
+        with pytest.raises(FileNotFoundError, match=f"{part} does not exist"):
+            part.size()
+        part.put(tmp_path / "own")
+        assert (part.exists(), part.is_dir(), part.size()) == (True, False, 4)
+        assert [one.name for one in part.parent.iterdir()] == ["1.parquet"]
+        assert part.read_bytes() == b"PAR1"
+        with part.open("rb") as file:
+            assert file.read() == b"PAR1"
+        with pytest.raises(ValueError, match="mode 'wb': files are only read here"):
+            part.open("wb")
+        with pytest.raises(FileNotFoundError):
+            part.parent.size()
+        os.utime(tmp_path / "books/july/transfers/1.parquet", ns=(0, 1_500_000_000))
+        assert part.written_at() == 1.5
+        assert part.state() == ((4, 1_500_000_000, None), 1_500_000_000, 4)
+        part.unlink()
+        part.unlink(missing_ok=True)
+        with pytest.raises(FileNotFoundError):
+            part.unlink()
+        assert part.parent.is_dir()
+        part.parent.rmdir()
+        assert not part.parent.exists()
+        assert list(part.parent.iterdir()) == []
+
+    def test_what_is_written_without_a_word_when(self) -> None:
+        silent = RemotePath("b/x", "gs", Path(), Silent())  # type: ignore[arg-type]
+        assert silent.written_at() == 0
+        assert silent.state() == ((7, None, None), None, 7)
+
+    def test_what_fsspec_knows_of_a_file_is_part_of_its_state(
+        self, memory: MemoryFileSystem
+    ) -> None:
+        path = Store("memory://books/july").path / "head"
+        assert isinstance(path, RemotePath)
+        path.write_bytes(b"one")
+        before, _, size = path.state()
+        assert before[2] == memory.ukey("/books/july/head") is not None
+        assert (before[0], size) == (3, 3)
+
+    def test_a_listing_that_fsspec_remembers_is_none(self) -> None:
+        path = RemotePath("b/x", "f", Path(), fs.PyFileSystem(fs.FSSpecHandler(Forgetful())))
+        for ask in (path.exists, path.is_dir, lambda: list(path.iterdir())):
+            Forgetful.forgot.clear()
+            ask()
+            assert Forgetful.forgot == ["b", "b/x"]
+
+    @pytest.mark.parametrize(
+        ("kind", "creates"),
+        [
+            (MemoryFileSystem, True),  # has a pipe_file of its own
+            (Forgetful, True),
+            (DirFileSystem, True),
+            (ReadOnly, False),
+            (Awaited, True),
+        ],
+    )
+    def test_whether_it_can_write_only_what_is_new(self, kind: Any, creates: bool) -> None:
+        given = ("b", MemoryFileSystem()) if kind is DirFileSystem else ()
+        path = RemotePath("b", "x", Path(), fs.PyFileSystem(fs.FSSpecHandler(kind(*given))))
+        assert path.creates is creates
+
+
 class TestNames:
     def test_a_file_uri_and_a_local_filesystem_are_this_machine(self, tmp_path: Path) -> None:
         assert Store(f"file://{tmp_path}").path == tmp_path
@@ -280,6 +421,113 @@ class TestNames:
     def test_a_whole_filesystem(self, path: str) -> None:
         with pytest.raises(InvalidRequest, match="name a folder"):
             Store(path)
+
+    @pytest.mark.parametrize(
+        ("uri", "name", "scheme"),
+        [
+            ("memory://books/july/", "memory://books/july", "memory"),
+            ("memory:///books/july//", "memory://books/july", "memory"),
+        ],
+    )
+    def test_what_waits_for_a_place_waits_in_a_folder_of_its_own(
+        self, uri: str, name: str, scheme: str, home: Path
+    ) -> None:
+        found = locate(uri)
+        assert isinstance(found, RemotePath)
+        assert (str(found), found.scheme) == (name, scheme)
+        digest = hashlib.sha256(f"{scheme}://{found.key}".encode()).hexdigest()
+        assert found.scratch == home / ".cache" / "fundlab" / digest[:16]
+        assert locate(found) is found.resolve() is found
+
+    def test_the_same_key_in_two_sub_trees_is_not_the_same_place(
+        self, tmp_path: Path, memory: MemoryFileSystem
+    ) -> None:
+        names = {
+            locate("july", filesystem=one).scratch  # type: ignore[union-attr]
+            for one in (
+                fs.SubTreeFileSystem(str(tmp_path / "a"), fs.LocalFileSystem()),
+                fs.SubTreeFileSystem(str(tmp_path / "b"), fs.LocalFileSystem()),
+                DirFileSystem("c", memory), DirFileSystem("d", memory),
+            )
+        }  # fmt: skip
+        assert len(names) == 4
+        within = DirFileSystem("july", DirFileSystem("/books/", memory))
+        inner, whole = (
+            locate(key, filesystem=one)
+            for key, one in (("part", within), ("books/july/part", memory))
+        )
+        assert (str(inner), str(whole)) == (
+            "fsspec+dir://part", "fsspec+memory://books/july/part",
+        )  # fmt: skip
+        digest = hashlib.sha256(b"fsspec+dir:///books/july/part").hexdigest()
+        assert inner.scratch.name == digest[:16]  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize("sign", "*?[")
+    def test_a_pattern_of_fsspec_is_no_name(self, sign: str, tmp_path: Path) -> None:
+        with pytest.raises(InvalidRequest, match="takes '\\*', '\\?' and '\\[' for patterns"):
+            locate(f"memory://books/{sign}")
+        bucket = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+        assert locate(f"books{sign}", filesystem=bucket).name == f"books{sign}"
+
+    @pytest.mark.parametrize(
+        ("uri", "key"),
+        [("gs://books/a/b", "books/a/b"), ("gcs://books", "books"), ("az://b/x", "b/x")],
+    )
+    def test_a_bucket_is_opened_by_its_name(
+        self, uri: str, key: str, monkeypatch: pytest.MonkeyPatch, memory: MemoryFileSystem
+    ) -> None:
+        monkeypatch.setattr(objects, "open_bucket", lambda *given: memory_of(*given, memory))
+        found = locate(uri)
+        assert isinstance(found, RemotePath)
+        assert (found.key, str(found)) == (key, uri)
+
+    @pytest.mark.parametrize(
+        ("uri", "where"),
+        [
+            ("gs://user:swordfish@bucket/x", "gs://bucket/x"),
+            ("gs://bucket/x?nosuch=swordfish", "gs://bucket/x"),
+        ],
+    )
+    def test_a_uri_that_says_with_which_key_is_left_to_others(
+        self, uri: str, where: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(objects, "open_bucket", None)
+        with pytest.raises(InvalidRequest, match=f"path='{where}' cannot be opened: ") as caught:
+            locate(uri)
+        assert "swordfish" not in str(caught.value)
+
+    def test_a_place_that_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """By its own word, in one line: ``hdfs`` takes eighty."""
+
+        def refuse(scheme: str, bucket: str) -> None:
+            raise OSError(errno.EACCES, "no credentials", bucket)
+
+        def odd(uri: str) -> None:
+            raise OSError(f"no way to {uri}\nand a trace")
+
+        monkeypatch.setattr(objects, "open_bucket", refuse)
+        with pytest.raises(StoreError, match=r"^gs://books/a cannot be opened: no credentials$"):
+            locate("gs://books/a")
+        monkeypatch.setattr("fsspec.core.url_to_fs", odd)
+        with pytest.raises(
+            StoreError, match=r"^odd://books/a cannot be opened: no way to odd://books/a$"
+        ):
+            locate("odd://user:pass@books/a")
+        with pytest.raises(StoreError, match=r"^hdfs://127.0.0.1:1/x cannot be opened: [^\n]*$"):
+            locate("hdfs://127.0.0.1:1/x?user=swordfish")
+
+    def test_without_fsspec(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "fsspec.core", None)
+        with pytest.raises(InvalidRequest, match="knows no 'odd' and fsspec is not installed"):
+            locate("odd://books/a")
+
+    def test_without_a_home(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def nowhere() -> Path:
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.setattr(Path, "home", nowhere)
+        with pytest.raises(InvalidRequest, match=r"memory:///b/x: .* directory\.; set HOME"):
+            locate("memory://b/x")
 
     def test_no_filesystem_at_all(self) -> None:
         with pytest.raises(InvalidRequest, match=r"filesystem=dict: give one of pyarrow\.fs"):
