@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pandas as pd
@@ -251,11 +252,28 @@ def repeated(rows: list[Row]) -> Any:
             before[same] = row
 
 
-def dormant(rows: list[Row]) -> Any:
+@pytest.mark.parametrize("length", range(6))
+def test_a_profile_wakes_after_the_length_wherever_its_gaps_are(length: int) -> None:
+    """Of 300 profiles, a few nanoseconds apart, before and after 1970, some of them today."""
+    random = Random(length)
+    rows = [
+        transfer(f"{number:03}-{random.randrange(9)}-{at}", profile_id=f"p{number}",
+                 created_at=number % 2 * START + random.randrange(-9, 9))
+        for number in range(300) for at in range(random.randrange(7))
+    ]  # fmt: skip
+    found = checks.anomalies(table(rows), dormant_for=f"{length}ns")
+    rows.sort(key=lambda row: (row["created_at"], row["id"]))
+    names = ("rule", "transfer_id", "found", "related_id")
+    woken = [row for row in told(found, *names) if row[0] == "dormant_profile"]
+    assert sorted(woken) == sorted(dormant(rows, length))
+    assert len(woken) > 100
+
+
+def dormant(rows: list[Row], length: int = 30 * MINUTE) -> Any:
     before: dict[str, Row] = {}
     for row in rows:
         last = before.get(row["profile_id"])
-        if last is not None and row["created_at"] - last["created_at"] >= 30 * MINUTE:
+        if last is not None and row["created_at"] - last["created_at"] >= length:
             gap = (row["created_at"] - last["created_at"]) // SECOND
             yield "dormant_profile", row["id"], f"{gap} s after", last["id"]
         before[row["profile_id"]] = row
