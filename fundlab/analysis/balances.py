@@ -254,16 +254,11 @@ def daily(
         if end is None:
             stays = nw.coalesce(nw.col("following"), nw.col("day") + 1)
         else:
-            following = nw.coalesce(nw.col("following"), nw.lit(end + 1))
-            stays = nw.when(following > end + 1).then(nw.lit(end + 1)).otherwise(following)
-        lasting = (
-            moved.with_columns(days=(stays - nw.col("day")).cast(nw.Int64))
-            .filter(nw.col("days") > 0)
-            .select(*KEYS, "moved", "day", "days")
-        )
+            stays = nw.min_horizontal("following", nw.lit(end + 1))
+        lasting = moved.select(*KEYS, "moved", "day", days=(stays - nw.col("day")).cast(nw.Int64))
         calendar = days_between(bounds[0] // DAY - 1, bounds[1] // DAY + 1 if end is None else end)
         # Each row once for each day it stays, in blocks of days and by equal keys only: engines
-        # join ranges slowly.
+        # join ranges slowly. What does not stay a day has no block.
         blocks = bench.constant(_counts_up_to(calendar.num_rows // _BLOCK + 1, "blocks", "block"))
         places = bench.constant(_counts_up_to(_BLOCK, "size", "place"))
         in_blocks = lasting.with_columns(blocks=whole(nw.col("days") + _BLOCK - 1, _BLOCK)).join(

@@ -82,7 +82,6 @@ _QUOTES: Final = Wanted(
     },
     {"amount": MONEY},
 )
-_LAST: Final = 1 << 62
 
 
 class QuotingClient(Protocol):
@@ -310,8 +309,8 @@ def compare_quotes(
             leaves = EXACT.add(arrives, fee)
         row |= {"id": quote.id, "fee": fee, "amount": arrives, "total": leaves}
         row["expires_at"] = quote.expires_at.ns
-    order = _PLACES[::-1]
-    rows.sort(key=lambda row: ("fee" not in row, row.get("fee", 0), *map(row.get, order)))
+    last, order = Decimal("Infinity"), ("crypto_network", "destination_address")
+    rows.sort(key=lambda row: (row.get("fee", last), *map(row.get, order)))
     return to_pandas(exact_table(_COMPARED, [tuple(map(row.get, _COMPARED.names)) for row in rows]))
 
 
@@ -373,7 +372,7 @@ def drift(quotes: FrameT, transfers: object) -> FrameT:
             .with_columns(
                 status=in_time.otherwise(nw.lit("expired")),
                 one=nw.lit(1),
-                late=_LAST - nw.col("expires_at"),
+                late=0 - nw.col("expires_at"),
             )
         )
         # Of several quotes for a transfer the first in this order.

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -248,6 +248,20 @@ def test_daily_until_a_day_among_changes(until: str | None, expected: list[int])
     assert [row["date"] for row in found] == [
         date.fromordinal(first + place).isoformat() for place in range(len(expected))
     ]
+
+
+@pytest.mark.parametrize("apart", [1, 63, 64, 65, 128])
+def test_daily_has_each_day_once_however_long_nothing_moved(apart: int) -> None:
+    rows = [transfer(f"t{day}", created_at=START + day * DAY) for day in (0, apart)]
+    for until in (None, date(2026, 1, 1) + timedelta(days=apart)):
+        found = records(balances.daily(pandas(rows), until=until))
+        assert [row["balance"] for row in found] == [10] * apart + [20]
+        assert len({row["date"] for row in found}) == apart + 1
+
+
+def test_a_change_without_an_id_is_refused() -> None:
+    with pytest.raises(AnalysisError, match="transfers: id is missing"):
+        balances.changes(pandas([transfer("a") | {"id": None}]))
 
 
 def test_daily_at_the_moment_when_midnight_comes_twice() -> None:

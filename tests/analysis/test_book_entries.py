@@ -11,7 +11,16 @@ import pyarrow as pa
 import pytest
 from transfer_examples import DAY, START, Row, records, table, transfer
 
-from fundlab.analysis.books import Accounts, Rule, entries
+from fundlab.analysis.books import (
+    Accounts,
+    Rule,
+    correcting,
+    entries,
+    in_entries,
+    postings_of,
+    with_accounts,
+)
+from fundlab.analysis.engines import Workbench
 from fundlab.base.errors import AnalysisError, UnmappedWarning
 
 D = Decimal
@@ -189,7 +198,7 @@ def test_what_was_there_before_a_period_is_its_first_entry(
 
 def test_without_transfers_what_was_there_has_no_time() -> None:
     (row, *_) = records(entries(table([]), BY_ROLE, OPENED))
-    assert row["date"] == "1970-01-01"
+    assert (row["date"], row["at"]) == ("1970-01-01", "1970-01-01T00:00:00+00:00")
     assert postings([]) == []
 
 
@@ -349,13 +358,13 @@ def test_postings_that_no_rule_fits_are_counted_and_named(kinds: int, more: bool
     rows = [transfer(f"{n}{copy}", asset=f"A{n}") for n in range(kinds) for copy in "ab"]
     chart = Accounts([Rule("Mine", {"role": "balance"})])
     with pytest.warns(UnmappedWarning) as said:
-        found = postings(rows, accounts=chart)
+        found = records(entries(table(rows), chart))
     text = str(said[0].message)
     assert said[0].filename == __file__
     assert text.startswith(f"{2 * kinds} postings of {kinds} kinds fit no rule of the chart and go")
     assert text.count("role=counterparty type=WIRE_DEPOSIT profile_id=p1 asset=A") == min(kinds, 5)
     assert text.endswith("; and more") is more
-    assert {row[2] for row in found} == {"Mine", "Equity:Unmapped"}
+    assert {row["account"] for row in found} == {"Mine", "Equity:Unmapped"}
 
 
 def test_metadata_of_transfers_is_looked_at_where_a_rule_asks() -> None:
@@ -364,3 +373,31 @@ def test_metadata_of_transfers_is_looked_at_where_a_rule_asks() -> None:
     chart = Accounts([Rule("Mine", {}, {"department": "ops-*"}), Rule("Rest", {})])
     found = records(entries(rows, chart))
     assert {(row["entry"], row["account"]) for row in found} == {("a", "Mine"), ("b", "Rest")}
+
+
+def test_what_changed_since_books_were_closed_is_booked_as_differences() -> None:
+    """Of one that grew, one that came, one that is gone; of what stayed, and of a text, nothing."""
+    kept, grown = transfer("kept"), transfer("grown", ref_id="r", memo="old")
+    before = [kept, grown, transfer("gone", amount=D(3))]
+    after = [kept | {"memo": "new"}, grown | {"amount": D(12), "total": D(11), "fee": D(1)},
+             transfer("came", created_at=START - DAY, amount=D(4), **OUT)]  # fmt: skip
+    now = table(after)
+    with Workbench(now) as bench:
+        sides = [
+            with_accounts(bench, postings_of(bench, rows, "ledger", "created"), BY_ROLE)
+            for rows in (now, table(before))
+        ]
+        moved = correcting(*sides, START + 2 * DAY)
+        found = bench.collect(in_entries(bench, moved, "UTC")).to_pylist()
+    names = ("entry", "account", "debit", "credit", "reference", "memo")
+    assert sorted(tuple(str(row[name] or "").rstrip("0").rstrip(".") for name in names)
+                  for row in found) == [
+        ("came", "Balance:P1", "", "4", "", ""),
+        ("came", "Counterparty:P1", "4", "", "", ""),
+        ("gone", "Balance:P1", "", "3", "", ""),
+        ("gone", "Counterparty:P1", "3", "", "", ""),
+        ("grown", "Balance:P1", "1", "", "r", "old"),
+        ("grown", "Counterparty:P1", "", "2", "r", "old"),
+        ("grown", "Fee:P1", "1", "", "r", "old"),
+    ]  # fmt: skip
+    assert {row["date"] for row in found} == {date(2026, 1, 3)}

@@ -113,6 +113,9 @@ def test_effective_handles_zero_and_tiny_amounts(kind: str) -> None:
     ]
     tiny = [transfer("t", **DEBIT, amount=D("1E-18"), fee=D("99999999999999999999"))]
     assert [row["bps"] for row in records(fees.effective(KINDS[kind](tiny)))] == [None]
+    for fee, bps in (("1", None), ("0.5", D("5E19")), ("0.999999", D("99999900000000000000"))):
+        edge = [transfer("t", **DEBIT, amount=D("1E-16"), fee=D(fee))]
+        assert [row["bps"] for row in records(fees.effective(KINDS[kind](edge)))] == [bps]
     small = [transfer("t", **DEBIT, amount=D("1E-18"), fee=D("0.000000000000000003"))]
     assert [row["bps"] for row in records(fees.effective(KINDS[kind](small)))] == [D(30_000)]
 
@@ -159,8 +162,9 @@ def test_that_amounts_of_two_assets_are_added_up_is_said(kind: str) -> None:
     for function in (fees.summary, fees.effective):
         for by in ("type", ["profile_id"]):
             said = r"by=.* adds up amounts of several assets, BTC and USD among them: put 'asset'"
-            with pytest.warns(MixedAssetsWarning, match=said):
+            with pytest.warns(MixedAssetsWarning, match=said) as warned:
                 found = function(KINDS[kind](two), by=by)
+            assert warned[0].filename == __file__
             assert [row["count"] for row in records(found)] == [2]
         assert [row["amount"] for row in records(function(KINDS[kind](two[1:]), by="type"))] == [5]
         assert len(records(function(KINDS[kind](two), by=["asset", "type"]))) == 2
@@ -416,6 +420,23 @@ def test_invariants_name_each_violation(kind: str) -> None:
         (None, "required", "a value in id", "nothing"),
         (None, "required", "a value in id", "nothing"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("complete", "since", "broken"),
+    [(None, None, True), (None, "2026-01-01", False), (False, None, False),
+     (True, "2026-01-01", True)],
+)  # fmt: skip
+def test_the_other_end_of_a_conversion_is_looked_for_among_all_transfers(
+    complete: bool | None, since: str | None, broken: bool
+) -> None:
+    rows = arrow([transfer("a")]).append_column(
+        "auto_conversion", pa.array(['{"from_transfer_id": "b"}'])
+    )
+    frame = rows.to_pandas(types_mapper=pd.ArrowDtype)
+    frame.attrs["since"] = since
+    found = records(checks.invariants(frame, complete))
+    assert [row["rule"] for row in found] == ["conversion"] * broken
 
 
 def test_invariants_are_silent_when_all_hold() -> None:

@@ -127,6 +127,48 @@ def test_quotes_need_one_amount_and_a_service_that_answers() -> None:
         fees.compare_quotes(Quoting(), "ETH", "1")
 
 
+class Told(Quoting):
+    """Addresses by network and address; what is told of each, or the error."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+
+    def list_crypto_destination_addresses(self, **filters: Any) -> list[Any]:
+        return [
+            SimpleNamespace(crypto_network=place[0], address=place[1], nickname=None)
+            for place in self.answers
+        ]
+
+    def create_crypto_withdrawal_fee(self, **request: Any) -> Any:
+        answer = self.answers[request["crypto_network"] + request["destination_address"]]
+        if isinstance(answer, ServiceError):
+            raise answer
+        amount, fee, total = answer
+        ends = Instant.from_ns(START)
+        return SimpleNamespace(id="q", fee=fee, amount=amount, total=total, expires_at=ends)
+
+
+def test_a_quote_says_what_was_told_and_the_other_amount_where_only_one_was() -> None:
+    client = Told(
+        Bz=("2", "1", "5"), Ba=("2", "1", None), Az=(None, "1", "5"), Aa=(None, "1", None),
+        Ca=(None, "0.5", None),
+        Da=ServiceError(404, "Not Found", "no such"), Ab=ServiceError(400, "Bad Request", None),
+    )  # fmt: skip
+    names = ("crypto_network", "destination_address", "fee", "amount", "total", "problem")
+    assert told(fees.compare_quotes(client, "ETH", "2"), *names) == [
+        ("C", "a", D("0.5"), None, None, None),
+        ("A", "a", 1, None, None, None),
+        ("A", "z", 1, 4, 5, None),
+        ("B", "a", 1, 2, 3, None),
+        ("B", "z", 1, 2, 5, None),
+        ("A", "b", None, None, None, "Bad Request"),
+        ("D", "a", None, None, None, "no such"),
+    ]
+    for status in (401, 405):
+        with pytest.raises(ServiceError, match=str(status)):
+            fees.compare_quotes(Told(Aa=ServiceError(status, "x", "y")), "ETH", "2")
+
+
 def quotes(*rows: tuple[str, str, str, int]) -> pa.Table:
     columns = list(zip(*rows, strict=True))
     money = pa.decimal128(38, 18)
@@ -363,7 +405,9 @@ def test_ageing_by_literal(kind: str) -> None:
     ]
     now = told(flows.ageing(KINDS[kind](rows)), "age", "count")
     assert now == [("30D on", 9)]  # "later", too: nothing is left out
-    for edges in ((), ("2D", "1D"), ("0D",), ("soon",)):
+    least = flows.ageing(KINDS[kind](rows[:1]), "2026-01-11", ["1ns", "2ns"])
+    assert told(least, "age", "count") == [("under 1ns", 1)]
+    for edges in ((), ("2D", "1D"), ("0D",), ("0D", "1D"), ("soon",)):
         with pytest.raises(AnalysisError, match="edges="):
             flows.ageing(KINDS[kind](rows), "2026-01-11", edges)
 

@@ -158,6 +158,8 @@ def test_other_analyses_take_a_store_too(store: Store) -> None:
         assert records(analyse(store)) == records(analyse(rows))  # type: ignore[operator]
     by_update = records(balances.running(store, by="updated_at"))  # type: ignore[arg-type]
     assert len(by_update) == len(expected(store))
+    moments = [row["updated_at"] for row in by_update]
+    assert moments == sorted(moments) != [row["updated_at"] for row in records(rows)]
 
 
 def test_an_empty_store_has_no_rows(tmp_path: Path) -> None:
