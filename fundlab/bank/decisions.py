@@ -40,7 +40,7 @@ def decisions_of(
     decisions = Decisions()
     if annotations is None:
         return decisions
-    if not {"item_id", "decision"} <= {*annotations.columns}:
+    if not {"item_id", "decision"}.issubset(annotations.columns):
         raise AnalysisError(
             "decisions: give a frame with the columns item_id and decision, such as "
             "store.annotations()"
