@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from transfer_examples import (
@@ -20,8 +21,10 @@ from transfer_examples import (
     transfer,
 )
 
-from fundlab.analysis import causes, reconcile
+from fundlab.analysis import causes, explain, reconcile
+from fundlab.analysis.engines import Workbench
 from fundlab.base.errors import AnalysisError
+from fundlab.base.values import of_units
 
 D = Decimal
 ROWS = [
@@ -77,6 +80,74 @@ def test_a_difference_is_narrowed_to_the_interval_of_the_observations() -> None:
     assert result[0]["detail"] == (
         "a credit of 5.00 USD between 2026-01-04 23:59:59 UTC and 2026-01-05 23:59:59 UTC"
     )
+
+
+def test_a_difference_is_not_explained_where_rows_were_cut_off() -> None:
+    for place in (0, 1):
+        frames = [arrow(ROWS).to_pandas(types_mapper=pd.ArrowDtype),
+                  reported(57).to_pandas(types_mapper=pd.ArrowDtype)]  # fmt: skip
+        assert len(reconcile.explain(*frames))
+        frames[place].attrs["until"] = "2026-02-01"
+        assert not len(reconcile.explain(*frames))
+
+
+def test_what_was_observed_is_put_in_order_and_counted_once() -> None:
+    seen = [observed({USD: D(total)}, START + at, D(total - 1)) for total, at in ((7, 9), (5, 3))]
+    last = observed({USD: D(9), ("p2", "USD"): D(1)}, START + 20)
+    with Workbench(last) as bench:
+        both = explain._observations(bench, last, pa.concat_tables([*seen, seen[1], last]))
+        alone = explain._observations(bench, last, None)
+        differences = pa.table({"profile_id": ["p1"], "asset": ["USD"],
+                                "difference": pa.array([D(4)], pa.decimal128(38, 18)),
+                                "observed_at": last.column("observed_at")[:1]})  # fmt: skip
+        known = explain._observations(bench, last, differences)
+    unit = 10**18
+    newest = {"at": START + 20, "trading": 0, "total": 9 * unit}
+    assert both == {
+        USD: [{"at": START + 3, "trading": 4 * unit, "total": 5 * unit},
+              {"at": START + 9, "trading": 6 * unit, "total": 7 * unit}, newest],
+        ("p2", "USD"): [newest | {"total": unit}],
+    }  # fmt: skip
+    assert alone == {USD: [newest], ("p2", "USD"): [newest | {"total": unit}]}
+    assert known == {USD: [{"at": START + 20, "trading": 0, "difference": 4 * unit}]}
+
+
+def seen_at(*entries: tuple[int, int, int]) -> list[dict[str, Any]]:
+    return [{"at": at, "total": total, "trading": trading} for at, total, trading in entries]
+
+
+@pytest.mark.parametrize(
+    ("difference", "entries", "breaks"),
+    [
+        (0, [], []),
+        (5, [], [causes.Break("p1", "USD", 5)]),
+        (0, seen_at((3, 10, 2)), []),
+        (5, seen_at((3, 10, 2)), [causes.Break("p1", "USD", 5, observed=3, trading=2)]),
+        # 7 were there at first, and 1 and 3 had moved at the moments 3 and 9
+        (0, seen_at((3, 8, 1), (9, 10, 2)), []),
+        (0, seen_at((3, 8, 1), (9, 12, 2)),
+         [causes.Break("p1", "USD", 2, 3, 9, 9, trading=2),
+          causes.Break("p1", "USD", -2, 9, None, 9, trading=2)]),
+        (4, seen_at((3, 9, 1), (9, 12, 2)),
+         [causes.Break("p1", "USD", 1, None, 3, 3, trading=1),
+          causes.Break("p1", "USD", 1, 3, 9, 9, trading=2),
+          causes.Break("p1", "USD", 2, 9, None, 9, trading=2)]),
+        (6, [{"at": 3, "difference": 6, "trading": 0}, {"at": 9, "difference": 6, "trading": 5}],
+         [causes.Break("p1", "USD", 6, None, 3, 3)]),
+    ],
+)  # fmt: skip
+def test_each_interval_over_which_a_difference_changes_is_one(
+    difference: int, entries: list[dict[str, Any]], breaks: list[causes.Break]
+) -> None:
+    side = {"profile_id": "p1", "asset": "USD", "difference": of_units(difference), "reported": 1}
+    opened = pa.table({"profile_id": ["p1"], "asset": ["USD"],
+                       "opened": pa.array([of_units(7)], pa.decimal128(38, 18))})  # fmt: skip
+    past = {(*USD, 3): 1, (*USD, 9): 3}
+    found = explain.find_breaks([side], {USD: entries} if entries else {}, opened, past)
+    assert [*found] == breaks
+    if len(entries) < 2 and difference:
+        (one,) = explain.find_breaks([side | {"reported": None}], {}, opened, past)
+        assert one == causes.Break("p1", "USD", difference, reported=False)
 
 
 def test_two_differences_in_one_balance_are_told_apart() -> None:
