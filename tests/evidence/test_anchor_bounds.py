@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import fundlab as fl
 from fundlab.base.errors import InvalidRequest, StoreError
 from fundlab.evidence.anchors import (
     Anchor,
@@ -20,6 +21,7 @@ from fundlab.evidence.anchors import (
     make_anchor,
     read_anchor,
     row_hashes,
+    table_lane,
 )
 from fundlab.evidence.observations import Problem
 from fundlab.evidence.verify import Verification
@@ -240,3 +242,19 @@ def test_what_falls_short_is_not_ok(alarming: bool) -> None:
     assert found.ok is not alarming
     assert str(found).splitlines()[1] == judgement.text
     assert judgement.text in found._repr_html_().replace("&#39;", "'")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"published_at": 1}, {"rows": 7}, {"query": {"x": "1"}}, {"watermark": "w"}],
+    ids=["published_at", "rows", "query", "watermark"],
+)
+def test_the_hash_of_a_publication_is_of_all_that_is_said_of_it(change: dict[str, Any]) -> None:
+    snapshot = fl.sample().snapshot("balances")
+    *others, last = snapshot.publications
+    changed = replace(snapshot, publications=[*others, replace(last, **change)])
+    lanes = [table_lane(one) for one in (snapshot, changed)]
+    assert len(lanes[0]) == len(snapshot.publications)
+    assert [one == other for one, other in zip(*lanes, strict=True)] == [True] * len(others) + [
+        False
+    ]

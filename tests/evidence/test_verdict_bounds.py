@@ -286,3 +286,11 @@ def test_which_of_several_is_named_is_the_earliest() -> None:
     assert "proved only until 1970-01-01 00:02 UTC" in first
     assert "2 balances are no longer reported by the service, and proved only until" in second
     assert "1970-01-01 00:01 UTC: GBP of p, Y of p" in second
+
+
+def test_what_a_judgement_rests_on_is_rebuilt_with_its_opening() -> None:
+    for begins in (None, 5):
+        found = judged(account(at(1, "9", "5"), opening="4", now="5"), begins=begins)
+        assert list(found.observations["rebuilt"]) == [Decimal(9)]
+        assert list(found.observations["difference"]) == [0]
+        assert list(found.opening["balance"]) == ([Decimal(4)] if begins else [])

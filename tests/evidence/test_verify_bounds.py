@@ -14,6 +14,7 @@ import pytest
 from fake_service import FakeService, transfer
 from test_observation_bounds import account, seen
 
+import fundlab as fl
 from fundlab import Store
 from fundlab.base.errors import StoreDamaged, StoreError
 from fundlab.evidence import verify
@@ -84,6 +85,31 @@ def test_a_column_of_another_type_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(verify, "check_data", gone)
     with pytest.raises(FileNotFoundError):
         verify._check_file(one)
+
+
+def test_a_row_group_that_cannot_be_read_is_damage_and_one_that_went_away_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a file is missing only a fresh listing can say whether it was merged."""
+    snapshot = fl.sample().snapshot("balances")
+    monkeypatch.setattr(verify, "_check_file", lambda part: [])
+    for error, said in ((StoreDamaged("is cut", path="a/b.parquet"), "is cut"),
+                        (OSError("broken"), "broken")):  # fmt: skip
+
+        def fail(*given: Any, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr(verify, "_inspect", fail)
+        found = verify._check_table(snapshot)
+        assert {(one.table, one.rule, one.found) for one in found} == {("balances", "file", said)}
+        assert len(found) == sum(len(part.header.row_groups) for part in snapshot.files)
+
+    def gone(*given: Any) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(verify, "_inspect", gone)
+    with pytest.raises(FileNotFoundError):
+        verify._check_table(snapshot)
 
 
 def test_a_key_of_several_columns_is_hashed_by_each() -> None:

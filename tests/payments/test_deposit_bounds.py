@@ -276,6 +276,7 @@ def test_how_long_a_fee_holds(left_s: Any, left: float, status: str | None) -> N
         ("To", "0x1"), ("Amount", "2,500.00 USDC"), ("Fee", "3.00 USDC"),
         ("Total", "2,503.00 USDC"),
     ]  # fmt: skip
+    assert [row.money for row in card.rows] == [False, True, True, True]
     assert card.notes == ("quote q",)
     assert quote.fee == Decimal(3)
 
