@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab import Store
-from fundlab.base.errors import InvalidRequest, NotFound, PermissionDenied, StoreError
-from fundlab.evidence.vanished_rows import unlisted_rows
-from fundlab.sync.run import SyncResult, TableSync
+from fundlab.base.errors import (
+    AuthenticationFailed,
+    IgnoredFilterWarning,
+    InvalidRequest,
+    NotFound,
+    PermissionDenied,
+    ProtocolError,
+    ScopeMissing,
+    StoreError,
+)
+from fundlab.evidence.quarantine import SetAside
+from fundlab.evidence.vanished_rows import Gone, unlisted_rows
+from fundlab.sync import run
+from fundlab.sync.run import SyncResult, TableSync, Unread, Watermark, _Fetch
+from fundlab.sync.table_pages import Fetched
+from fundlab.tables.decode import InvalidRow, decode_page
+from fundlab.tables.schema import TABLES
 
 DAY_NS = 1_772_323_200 * 10**9  # 2026-03-01
 HOUR_NS = 3_600 * 10**9
@@ -232,6 +251,408 @@ class TestWhatIsLeftOut:
         again = sync(tmp_path, service, full=True)
         note = f"transfers: at the service again: {row['id']}"
         assert (note in again.notes) is (found is not None)
+
+
+# ------------------------------------------------------------------------ one table, by itself
+
+
+class Staged:
+    """Rows on their way into a store, in memory."""
+
+    def __init__(self, *records: dict[str, Any]) -> None:
+        self.tables = [rows_of(*records)] if records else []
+        self.covered: list[Any] = []
+        self.note: dict[str, Any] = {}
+        self.discarded = False
+
+    def read(self, columns: Iterable[str]) -> Any:
+        return (rows.select(columns) for rows in self.tables)
+
+    def holds(self, id_: str) -> bool:
+        return any(id_ in rows.column("id").to_pylist() for rows in self.tables)
+
+    def discard(self) -> None:
+        self.discarded = True
+
+
+def rows_of(*records: dict[str, Any], table: str = "transfers") -> pa.Table:
+    item = "items" if table == "transfers" else "events"
+    return decode_page(TABLES[table], json.dumps({item: records}).encode()).rows
+
+
+def known_row(id_: str | None, key: str = "k") -> SetAside:
+    return SetAside("transfers", key, id_, "odd", "{}", 0)
+
+
+def fetching(
+    service: Any, table: str = "transfers", staged: Staged | None = None, **given: Any
+) -> tuple[_Fetch, list[Fetched]]:
+    """What is under way of one table, and the pages that were kept."""
+    usual: dict[str, Any] = {
+        "workers": 1, "latest": at(1_000), "since": None, "marks": {}, "unlisted": {},
+        "unread": Unread({}),
+    }  # fmt: skip
+    snapshot = SimpleNamespace(table=TABLES[table])
+    return _Fetch(service, snapshot, staged or Staged(), **(usual | given)), []  # type: ignore[arg-type]
+
+
+def ids_of(pages: Iterable[Fetched]) -> list[str]:
+    return [id_ for page in pages for id_ in page.rows.column("id").to_pylist()]
+
+
+class TestOneTable:
+    @pytest.mark.parametrize(
+        ("known", "readable", "invalid", "read", "new", "ids"),
+        [
+            ({"a": "x"}, ["x"], [], {"a"}, [], set()),
+            ({"a": "x"}, ["y"], [], set(), [], set()),
+            ({"a": None}, ["x"], [], set(), [], set()),
+            ({"a": None}, [None], [], set(), [], set()),
+            ({}, [], ["x"], set(), ["x"], {"x"}),
+            ({}, [], [None], set(), [None], set()),
+            ({"a": "x"}, [], ["x"], {"a"}, ["x"], {"x"}),  # it says something else
+            ({"same": "x"}, [], ["x"], set(), [], {"x"}),
+        ],
+    )
+    def test_what_is_set_aside(
+        self, known: dict[str, str | None], readable: list[Any], invalid: list[Any], read: set[str],
+        new: list[Any], ids: set[str],
+    ) -> None:  # fmt: skip
+        came = [InvalidRow("transfers", id_, "{}", "odd") for id_ in invalid]
+        keys = {one: came[0].key if one == "same" else one for one in known}
+        unread = Unread({keys[one]: known_row(id_, keys[one]) for one, id_ in known.items()})
+        unread.take(pa.chunked_array([readable], pa.string()), came)
+        assert (unread.read, unread.ids) == (read, ids)
+        assert [row.id for row in unread.new.values()] == new
+        assert all(row.key == key for key, row in unread.new.items())
+
+    @pytest.mark.parametrize(
+        ("seen", "rows", "mark"),
+        [
+            (None, [(5, 7), (6, 6)], ((6, "t-000001"), (7, "t-000000"))),
+            ((6, "old"), [(6, 6)], ((6, "old"), (6, "old"))),  # not newer
+            ((6, "old"), [(7, 6)], ((7, "t-000000"), (6, "old"))),
+            (None, [(1_000, 1_000), (1_001, 1_001)], ((1_000, "t-000000"), (1_000, "t-000000"))),
+            (None, [(1_001, 1_001)], (None, None)),
+            (None, [(3, None), (2, 4)], ((3, "t-000000"), (4, "t-000001"))),
+            (None, [(3, None)], ((3, "t-000000"), None)),
+        ],
+    )
+    def test_the_newest_moments(
+        self, seen: Any, rows: list[tuple[int, int | None]], mark: tuple[Any, Any]
+    ) -> None:
+        """Of those that are not of the future; ``latest`` is not."""
+        one, _ = fetching(FakeService())
+        made = rows_of(*(
+            transfer(n, created_at=moment(a),
+                     updated_at="0001-01-01T00:00:00Z" if b is None else moment(b))
+            for n, (a, b) in enumerate(rows)
+        ))  # fmt: skip
+        old = {} if seen is None else dict.fromkeys(
+            ("created", "updated"), Watermark(at(seen[0]), seen[1])
+        )  # fmt: skip
+        one._note(made, old)
+        for name, expected in zip(("created", "updated"), mark, strict=True):
+            wanted = None if expected is None else Watermark(at(expected[0]), expected[1])
+            assert old.get(name) == wanted, name
+        assert one.undated is any(b is None for _, b in rows)
+        assert one.ahead is any(max(a, b or 0) > 1_000 for a, b in rows)
+
+    def test_events_have_no_time_of_update(self) -> None:
+        one, _ = fetching(FakeService(), "events")
+        seen: dict[str, Watermark] = {}
+        one._note(rows_of({"id": "e", "created_at": moment(3)}, table="events"), seen)
+        assert (seen, one.undated) == ({"created": Watermark(at(3), "e")}, False)
+
+    @pytest.mark.parametrize(
+        ("marks", "seen", "updated", "undated", "left"),
+        [
+            ({}, {}, None, False, {}),
+            ({"created": 3}, {"created": 2}, None, False, {"created": 3}),
+            ({"created": 2}, {"created": 3}, 4, False, {"created": 3, "updated": 4}),
+            ({}, {"created": 3}, 4, True, {"created": 3}),
+            ({"created": 2, "updated": 9}, {}, None, False, {"created": 2}),
+        ],
+    )
+    def test_the_marks_in_the_end(
+        self, marks: dict[str, int], seen: dict[str, int], updated: int | None, undated: bool,
+        left: dict[str, int],
+    ) -> None:  # fmt: skip
+        one, _ = fetching(FakeService(), marks={k: Watermark(v, "m") for k, v in marks.items()})
+        one.seen, one.undated = {k: Watermark(v, "s") for k, v in seen.items()}, undated
+        one._done(None if updated is None else Watermark(updated, "u"))
+        assert {name: mark.at for name, mark in one.marks.items()} == left
+
+    @pytest.mark.parametrize("name", ["ignored", "unchecked"])
+    def test_what_became_of_filters_is_said(self, name: str) -> None:
+        one, _ = fetching(FakeService())
+        getattr(one, name).add("statuses")
+        with pytest.warns(IgnoredFilterWarning, match="transfers: .*statuses"):
+            one._done(None)
+
+    def test_one_question(self) -> None:
+        """Its pages are counted and kept, and what is expected of it has come."""
+        odd = transfer(4, amount="x")
+        service = FakeService([transfer(n) for n in range(4)] + [odd], largest_page=2)
+        one, kept = fetching(service)
+        came: set[str] = set()
+        one._ask({}, kept.append, expect=["t-000003", "t-000004"], came=came)
+        assert ids_of(kept) == [f"t-{n:06d}" for n in range(4)]
+        assert came == {*ids_of(kept)}
+        assert (one.pages, one.unread.ids) == (3, {"t-000004"})
+        assert one.seen["created"] == Watermark(at(3), "t-000003")
+        with pytest.raises(run._Ignored, match="'t-000008' is missing from the answer"):
+            one._ask({}, kept.append, expect=["t-000009", "t-000008", "t-000001"])
+        one._ask({}, kept.append, expect=["t-000001"])
+
+    @pytest.mark.parametrize(
+        ("since", "updated", "kept_ids"),
+        [
+            (None, 20, ["t-000001", "t-000003"]),
+            (3, 20, ["t-000003"]),
+            (4, 20, []),
+        ],
+    )
+    def test_rows_by_update(self, since: int | None, updated: int, kept_ids: list[str]) -> None:
+        """Those from before the store's first are left out, but say how far updates are known."""
+        rows = [transfer(n, updated_at=moment(20 + n)) for n in (1, 3)]
+        one, kept = fetching(FakeService(rows), since=None if since is None else at(since))
+        one._ask({"updated_at_gte": moment(updated)}, kept.append)
+        assert ids_of(kept) == kept_ids
+        assert one.seen["updated"] == Watermark(at(23), "t-000003")
+        one._ask({}, kept.append)  # another question
+        assert ids_of(kept) == [*kept_ids, "t-000001", "t-000003"]
+
+    def test_rows_by_update_that_do_not_say_when(self) -> None:
+        class Undated(FakeService):
+            def fetch_page(self, operation: str, params: Any) -> bytes:
+                body = {"items": [transfer(1, updated_at="0001-01-01T00:00:00Z")]}
+                return json.dumps(body).encode()
+
+        one, kept = fetching(Undated())
+        with pytest.raises(run._Ignored, match=r"^rows without updated_at$"):
+            one._ask({"updated_at_gte": moment(0)}, kept.append)
+        one._ask({}, kept.append)
+
+    @pytest.mark.parametrize(
+        ("said", "answer"),
+        [
+            (None, "there"),
+            (NotFound(404, "Not Found"), "gone"),
+            (PermissionDenied(403, "Forbidden"), "refused"),
+            (AuthenticationFailed(401, "Unauthorized"), "refused"),
+            (ProtocolError("odd"), "there"),
+            (ScopeMissing(403, "Forbidden"), None),
+        ],
+    )
+    def test_what_the_service_says_of_each(
+        self, said: Exception | None, answer: str | None
+    ) -> None:
+        """Only those are asked for that came neither readable nor otherwise."""
+        service = FakeService([transfer(1), transfer(2, amount="x")])
+
+        def get(transfer_id: str) -> None:
+            service.calls.append(("get_transfer", {"id": transfer_id}))
+            if said is not None:
+                raise said
+
+        service.get_transfer = get  # type: ignore[method-assign,assignment]
+        one, kept = fetching(service)
+        wanted = ["t-000001", "t-000002", "t-000003"]
+        if answer is None:
+            with pytest.raises(ScopeMissing):
+                one.answered(wanted, {"ids": wanted}, kept.append)
+            return
+        assert one.answered(wanted, {"ids": wanted}, kept.append) == {
+            "t-000001": "there", "t-000002": "there", "t-000003": answer,
+        }  # fmt: skip
+        assert ids_of(kept) == ["t-000001"]
+        gets = [params["id"] for name, params in service.calls if name == "get_transfer"]
+        assert gets == ["t-000003"]
+        lists = [params for name, params in service.calls if name == "list_transfers"]
+        checks = [p for p in lists if p["limit"] == "1"]  # whether the token is good
+        assert len(checks) == isinstance(said, AuthenticationFailed)
+
+    def test_a_token_that_is_good_for_nothing_is_no_answer(self) -> None:
+        def refuse(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_transfer" or params["limit"] == "1":
+                raise AuthenticationFailed(401, "Unauthorized")
+
+        one, kept = fetching(FakeService([], hook=refuse))
+        with pytest.raises(AuthenticationFailed):
+            one.answered(["t-1"], {"ids": ["t-1"]}, kept.append)
+
+    def test_of_tables_that_are_only_lists(self) -> None:
+        service = FakeService(events=[{"id": "e-1", "created_at": moment(1)}])
+        one, kept = fetching(service, "events")
+        assert one.answered(["e-1", "e-2"], {}, kept.append) == {"e-1": "there", "e-2": "gone"}
+
+    def test_a_way_that_is_not_honoured(self, caplog: pytest.LogCaptureFixture) -> None:
+        service = FakeService([], honours=set(), strict=True, complete=True)
+        one, kept = fetching(service)
+        with caplog.at_level(logging.INFO, "fundlab"):
+            assert one.answered(["t-1"], {"ids": ["t-1"]}, kept.append) == {"t-1": "gone"}
+        assert "transfers: not by ids: " in caplog.text
+
+    @pytest.mark.parametrize(
+        ("before", "now", "asked", "back"),
+        [
+            ("gone", "gone", ["t-000001"], set()), ("there", "there", ["t-000001"], set()),
+            ("gone", "there", [], {"t-000001"}), ("refused", "gone", [], {"t-000001"}),
+            ("there", "gone", [], set()),
+        ],
+    )  # fmt: skip
+    def test_an_answer_that_changed(
+        self, before: str, now: str, asked: list[str], back: set[str]
+    ) -> None:
+        row = Gone("transfers", "t-000001", 0, answer=before)
+        service = FakeService([transfer(1)] if now == "there" else [], complete=True)
+        one, kept = fetching(service, unlisted={row.id: row})
+        one.ask_again(run.ASK_AGAIN_NS + 1, kept.append)
+        assert (one.asked, one.back) == (asked, back)
+        assert one.answers[now] == ([] if asked else ["t-000001"])
+        assert sum(map(len, one.answers.values())) == (not asked)
+
+    def test_who_is_asked_for_again(self, caplog: pytest.LogCaptureFixture) -> None:
+        """After more than 30 days, the oldest answers first; a hundred of each kind at most."""
+        month = 30 * 86_400 * 10**9
+        rows = [
+            Gone("transfers", f"u-{n:03d}", 0, answer="there", asked_at=200 - n) for n in range(105)
+        ]
+        known = {f"k-{n:03d}": known_row(f"k-{n:03d}" if n else None) for n in range(103)}
+        service = FakeService([], complete=True)
+        one, kept = fetching(service, unlisted={row.id: row for row in rows}, unread=Unread(known))
+        one.no_longer_unlisted = {"u-104"}
+        one.ask_again(month + 200, kept.append)
+        lists = Counter(name for name, _ in service.calls)
+        assert lists == {"list_transfers": 2, "get_transfer": 100}
+        assert one.answers["gone"] == [f"u-{n:03d}" for n in range(103, 3, -1)]
+        first, second = (dict(p) for name, p in service.calls if name == "list_transfers")
+        assert (first["ids"], second["ids"]) == ("u-004", "k-100")  # the last of each
+
+        one, kept = fetching(service, unlisted={row.id: row for row in rows})
+        service.calls.clear()
+        one.ask_again(month + 96, kept.append)  # the oldest was asked 30 days ago, to the instant
+        assert service.calls == []
+        one.ask_again(month + 97, kept.append)
+        assert [params["id"] for name, params in service.calls if name == "get_transfer"] == [
+            "u-104"
+        ]
+
+        one, kept = fetching(
+            FakeService([], honours=set(), strict=True), unread=Unread({"k": known_row("k")})
+        )
+        with caplog.at_level(logging.INFO, "fundlab"):
+            one.ask_again(0, kept.append)
+        assert "transfers: not by ids: " in caplog.text
+        events, kept = fetching(
+            FakeService(), "events", unread=Unread({"k": known_row("k")}),
+            unlisted={"e": Gone("events", "e", 0)},
+        )  # fmt: skip
+        events.ask_again(2 * month, kept.append)
+        assert events.client.calls == []
+
+    def test_what_a_pass_did_not_bring(self, caplog: pytest.LogCaptureFixture) -> None:
+        service = FakeService([transfer(1)], complete=True)
+        one, kept = fetching(
+            service, unlisted={"t-000003": Gone("transfers", "t-000003", 0)},
+            unread=Unread({}, ids={"t-000004"}),
+        )  # fmt: skip
+        with caplog.at_level(logging.WARNING, "fundlab"):
+            one.look_for(rows_of(*(transfer(n) for n in (1, 2, 3, 4))), kept.append)
+            assert one.answers == {"there": ["t-000001"], "gone": ["t-000002"], "refused": []}
+            assert "the list left out 1 row that the service still has" in caplog.text
+            caplog.clear()
+            service.calls.clear()
+            one.look_for(rows_of(transfer(3), transfer(4)), kept.append)
+            assert service.calls == []
+            one.look_for(rows_of(transfer(5)), kept.append)
+            assert caplog.text == ""
+
+    def test_of_a_list_that_takes_no_ids_the_time_between_is_asked_for(self) -> None:
+        rows = [{"id": f"e-{n}", "created_at": moment(n)} for n in (1, 2, 3, 4)]
+        service = FakeService(events=[rows[0], rows[3]])
+        one, kept = fetching(service, "events")
+        one.look_for(rows_of(*rows[1:3], table="events"), kept.append)
+        assert asked(service, "list_events") == [
+            {"created_at.gte": moment(2), "created_at.lt": moment(3, 1)}
+        ]
+        assert one.answers["gone"] == ["e-2", "e-3"]
+        undated = {"id": "e-9", "created_at": "0001-01-01T00:00:00Z"}
+        one.look_for(rows_of(undated, table="events"), kept.append)
+        assert asked(service, "list_events") == [{}]
+        assert one.answers["gone"] == ["e-2", "e-3", "e-9"]
+
+    @pytest.mark.parametrize(
+        ("records", "since", "newest"),
+        [
+            ([1, 2], None, "t-000002"), ([1, 2], 2, "t-000002"), ([1, 2], 3, None),
+            ([], None, None), ([1, -2], None, "t-000002"),
+        ],
+    )  # fmt: skip
+    def test_the_newest_row(
+        self, records: list[int], since: int | None, newest: str | None
+    ) -> None:
+        rows = [transfer(n) if n > 0 else transfer(-n, amount="x") for n in records]
+        service = FakeService(rows)
+        one, _ = fetching(service)
+        assert one.newest(None if since is None else at(since)) == newest
+        assert [params["limit"] for _, params in service.calls] == ["1"]
+
+    @pytest.mark.parametrize(
+        ("staged", "unread", "left_out", "pages", "note"),
+        [
+            ([1, 2, 3, 9], set(), set(), 0, None),  # it came
+            ([1, 2, 3], {"t-000009"}, set(), 0, None),
+            ([1, 2, 3], set(), set(), 4, "6 rows"),  # 9 8, 7 6, 5 4, and 3 2: those came
+            ([1], set(), set(), 5, "8 rows"),
+            ([1, 2, 3, 9], set(), {"t-000009"}, 4, "6 rows"),  # it came by its name only
+            ([1, 2, 3], {"t-000009"}, {"t-000009"}, 4, "6 rows"),
+        ],
+    )
+    def test_a_list_that_ends_early_is_read_from_its_other_end(
+        self, staged: list[int], unread: set[str], left_out: set[str], pages: int, note: str | None
+    ) -> None:
+        service = FakeService([transfer(n) for n in range(1, 10)], largest_page=2)
+        one, kept = fetching(
+            service, staged=Staged(*map(transfer, staged)), unread=Unread({}, ids={*unread}),
+            marks={"updated": Watermark(1, "u")},
+        )  # fmt: skip
+        one.left_out = left_out
+        said = one.look_from_the_other_end("t-000009", kept.append)
+        assert len(kept) == pages
+        assert all(page.covered is None for page in kept)
+        assert said == (
+            [] if note is None
+            else [f"transfers: the list ended early; {note} came from its other end"]
+        )  # fmt: skip
+        if note:
+            assert one.marks == {
+                "created": Watermark(at(9), "t-000009"), "updated": Watermark(1, "u"),
+            }  # fmt: skip
+
+    def test_it_goes_back_no_further_than_the_store_does(self) -> None:
+        service = FakeService([transfer(n) for n in range(1, 10)])
+        one, kept = fetching(service, since=at(5))
+        one.look_from_the_other_end("t-000009", kept.append)
+        assert asked(service) == [{"created_at.gte": moment(5)}]
+        odd, kept = fetching(FakeService([transfer(1, amount="x")]))
+        assert odd.look_from_the_other_end("t-000001", kept.append) == [
+            "transfers: the list ended early; 1 row came from its other end"
+        ]
+        assert odd.unread.ids == {"t-000001"}
+        ignoring = FakeService([transfer(n) for n in range(9)], honours=set(), largest_page=2)
+        one, kept = fetching(ignoring, since=at(5))
+        one.look_from_the_other_end("t-000008", kept.append)
+        assert len(kept) == 3  # until it shows
+
+    def test_rows_that_the_list_has_again(self) -> None:
+        rows = [Gone("transfers", f"t-{n}", 0, answer=a)
+                for n, a in enumerate(("gone", "refused", "there", "there"))]  # fmt: skip
+        one, _ = fetching(FakeService(), unlisted={row.id: row for row in rows})
+        assert one.gone_before == {"t-0", "t-1"}
+        one.listed(pa.array(["t-0", "t-2", "t-8"]))
+        assert (one.back, one.no_longer_unlisted) == ({"t-0"}, {"t-2"})
 
 
 class TestResult:
