@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
+from urllib.parse import parse_qsl
+from uuid import UUID
 
 import pandas as pd
 import pytest
+from pydantic import BaseModel
 from scripted import Scripted, answer, problem, reset
 
 import fundlab as fl
 from fundlab.base.errors import Conflict, InvalidRequest, NetworkError, ProtocolError
+from fundlab.client.any_path import call_of, read_json
+from fundlab.client.transport import Reply
 from fundlab.sandbox import Sandbox, serve
 
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - of no zone on purpose
@@ -155,6 +160,146 @@ def test_a_simulated_deposit_is_for_a_sandbox_only() -> None:
         pytest.raises(InvalidRequest, match="is not a sandbox; nothing was sent"),
     ):  # fmt: skip
         client.post("/v2/sandbox/fiat-deposits", {})
+
+
+# ---------------------------------------------------------------------------- what is sent
+
+
+PAYS = "/v2/transfer/fiat-withdrawals"
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+class Sent(BaseModel):
+    memo_id: str
+    amount: Decimal | None = None
+
+
+BODY = Sent(memo_id="m")
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        (None, []), (True, ["true"]), ("x", ["x"]), (7, ["7"]), (UUID(int=1), [str(UUID(int=1))]),
+        (Decimal("1.50"), ["1.50"]), (Decimal("1E+2"), ["100"]), (AT, ["2026-01-02T03:04:05Z"]),
+        (date(2026, 1, 2), ["2026-01-02T00:00:00Z"]), (["a", None, 2], ["a", "2"]),
+        (iter("ab"), ["a", "b"]),
+        (1.5, "a float"), (Decimal("nan"), "a Decimal"), (Decimal("inf"), "a Decimal"),
+        ({"a": 1}, "a dict"), (b"x", "a bytes"), ([1, b"x"], "a bytes"), (NAIVE, None),
+    ],
+)  # fmt: skip
+def test_a_value_of_the_query(value: Any, texts: list[str] | str | None) -> None:
+    if isinstance(texts, list):
+        target = call_of("GET", "/v2/other", None, {"x": value}).target
+        assert parse_qsl(target.partition("?")[2]) == [("x", text) for text in texts]
+        return
+    says = f"GET '/v2/other': x is {texts}; give text" if texts else "GET '/v2/other': x: .*"
+    with pytest.raises(InvalidRequest, match=f"{says}.*; nothing was sent"):
+        call_of("GET", "/v2/other", None, {"x": value})
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (None, None), (True, True), (3, 3), ("x", "x"), (Decimal("1.50"), "1.50"),
+        (AT, "2026-01-02T03:04:05Z"), (date(2026, 1, 2), "2026-01-02"),
+        (UUID(int=1), str(UUID(int=1))), ({"a": [Decimal("1E+2"), (1,)]}, {"a": ["100", [1]]}),
+        ([], []), ({}, {}), (BODY, {"memo_id": "m"}),
+        (1.5, "body is a float"), (Decimal("nan"), "body is a Decimal"), (b"", "body is a bytes"),
+        ({1: 2}, "body is a dict"), ({"a": 1, 2: 3}, "body is a dict"),
+        ({"a": [0, 1.5]}, r"body\.a\.1 is a float"), (iter(()), "body is a tuple_iterator"),
+    ],
+)  # fmt: skip
+def test_a_value_of_the_body(value: Any, plain: Any) -> None:
+    if not isinstance(plain, str) or not plain.startswith("body"):
+        content = call_of("PUT", "/v2/other", None, {}, value).body
+        assert content == json.dumps(plain, separators=(",", ":")).encode()
+        return
+    with pytest.raises(InvalidRequest, match=f"{plain}; give text.*; nothing was sent"):
+        call_of("PUT", "/v2/other", None, {}, value)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "scope", "body", "sent", "repeatable", "asked"),
+    [
+        ("POST", PAYS, None, {}, {"ref_id": "new"}, True, "transfer:write_fiat_withdrawal"),
+        (
+            "POST",
+            PAYS,
+            None,
+            {"ref_id": "own"},
+            {"ref_id": "own"},
+            True,
+            "transfer:write_fiat_withdrawal",
+        ),
+        ("POST", PAYS, "a:b", {"ref_id": ""}, {"ref_id": "new"}, True, "a:b"),
+        ("POST", PAYS, "", [1], [1], False, ""),
+        ("PUT", PAYS, None, {}, {}, False, ""),  # of this path only POST is known
+        ("POST", f"{PAYS}/x", None, {}, {}, False, ""),
+        (
+            "PUT",
+            "/v2/transfer/fiat-accounts/a-1",
+            None,
+            {},
+            {},
+            False,
+            "transfer:write_fiat_account",
+        ),
+        (
+            "POST",
+            "/v2/transfer/fees/crypto-withdrawal",
+            None,
+            {},
+            {},
+            False,
+            "fee:write_crypto_withdrawal_fee",
+        ),
+        ("POST", "/v2/other", None, {"ref_id": "own"}, {"ref_id": "own"}, False, ""),
+        ("GET", TRANSFERS, None, None, None, True, "transfer:read_transfer"),
+        ("GET", f"{TRANSFERS}/t-1", None, None, None, True, "transfer:read_transfer"),
+        ("GET", "/v2/other", None, None, None, True, ""),
+    ],
+)
+def test_what_is_sent_and_whether_again(
+    method: str, path: str, scope: str | None, body: Any, sent: Any, repeatable: bool, asked: str
+) -> None:
+    made = call_of(method, path, scope, {}, body, lambda: "new")
+    assert (made.operation, made.method, made.target) == (f"{method} {path}", method, path)
+    assert (made.scope, made.repeatable) == (asked, repeatable)
+    assert made.body == (None if sent is None else json.dumps(sent).replace(" ", "").encode())
+    assert ("trying again is safe" in made.again) is (method == "GET")
+    if method != "GET":
+        assert str(sent["ref_id"]) in made.again if repeatable else "look for it" in made.again
+
+
+@pytest.mark.parametrize(
+    ("limit", "rows"),
+    [(None, 1000), (7, 7), ("0", 0), ("x", 1000), ("-1", 1000), ("\u0663", 1000), ("", 1000)],
+)
+def test_how_many_rows_may_come(limit: Any, rows: int) -> None:
+    assert call_of("GET", "/v2/other", None, {"limit": limit}).rows == rows
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b"", None), (b" \n", None), (b"null", None), (b'{"a": 1.10}', {"a": Decimal("1.10")}),
+        (b"{", ProtocolError), (b"[" * 100_000, ProtocolError), (b"\xff", ProtocolError),
+    ],
+)  # fmt: skip
+def test_what_an_answer_says(body: bytes, found: Any) -> None:
+    read, write = (call_of(method, "/v2/other", None, {}, {}) for method in ("GET", "POST"))
+    reply = Reply(body, "r-1", 200)
+    if found is not ProtocolError:
+        assert read_json(read, reply) == read_json(write, reply) == found
+        return
+    for call, hint in ((read, "check the path"), (write, "it was probably carried out")):
+        with pytest.raises(ProtocolError, match="/v2/other: the answer is not JSON") as caught:
+            read_json(call, reply)
+        error = caught.value
+        assert (error.hint or "").startswith(hint)
+        assert (error.operation, error.request_id, error.status) == (call.operation, "r-1", 200)
+        assert error.__context__ is None
 
 
 # ---------------------------------------------------------------------------- types by inference
