@@ -234,3 +234,10 @@ def test_findings_stand_in_the_order_of_files_and_lines() -> None:
     more.line = 3
     _, findings = prove([*pages, more])
     assert [(one.file, one.line) for one in findings] == [("f", 3), ("f", 7), ("g", 1)]
+
+
+def test_two_kinds_of_one_account_are_said_of_the_last() -> None:
+    pages = [page(None, 0, 5, 5, file="a"), page(None, 5, 7, 2, file="b", on=day(2))]
+    pages[1].kind = "report"
+    _, findings = prove(pages)
+    assert [(one.rule, one.file) for one in findings] == [("kinds", "b")]

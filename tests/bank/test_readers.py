@@ -6,6 +6,7 @@ import pickle
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -447,3 +448,17 @@ def test_a_csv_of_two_currencies_is_no_account_of_either(tmp_path: Path) -> None
     with pytest.raises(StatementError, match="entries are in USD and in EUR; give a file for each"):
         statements.read(path)
     assert statements.read(path, strict=False).findings["rule"].tolist() == ["currency"]
+
+
+def test_a_statement_that_is_nested_too_deep_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(content: bytes, habits: Any) -> list[Any]:
+        raise RecursionError
+
+    path = tmp_path / "deep"
+    path.write_text("x")
+    reader = SimpleNamespace(names=("deep",), looks_like=lambda start: "deep", read=read)
+    monkeypatch.setattr(statements, "READERS", [reader])
+    with pytest.raises(AnalysisError, match="deep is not a valid deep statement: too deep"):
+        statements.read_pages(path, {})

@@ -20,7 +20,7 @@ from test_matching import paid, transfer
 import fundlab as fl
 from fundlab import bank, cli
 from fundlab.bank.proof_of_cash import Book
-from fundlab.bank.reconciliation import _from_ledger
+from fundlab.bank.reconciliation import _from_ledger, _items_in
 from fundlab.base.errors import AnalysisError, OtherSideWarning
 from fundlab.sandbox.bank_book import FAULTS, book, statement_file
 
@@ -378,6 +378,9 @@ def january(day: int) -> date:
         ([("b", 31, 40), ("c", 32, 60)], [("t", 30, 100)], 0, 0,
          {"deposits_in_transit": [0, 60, 0, 60]},
          [("t", 100, 1, "booked later", 32), ("b", -40, 0, "booked in part", None)]),
+        ([("b", 31, 40), ("c", 32, 60)], [("t", 31, 100)], 0, 0,
+         {"deposits_in_transit": [0, 60, 0, 60]},
+         [("t", 100, 0, "booked later", 32), ("b", -40, 0, "booked in part", None)]),
         # Alike ones cancel out, the earliest first.
         ([("b", 30, 50), ("c", 32, 50)], [("t", 29, 50), ("u", 30, 50)], 0, 0,
          {"deposits_in_transit": [0, 50, 0, 50]}, [("u", 50, 1, "booked later", 32)]),
@@ -814,6 +817,50 @@ def test_a_ledger_that_a_row_cannot_be_counted_in_leads_nowhere() -> None:
         broken.loc[other, column] = None
         assert _from_ledger(transfers, "USD", date(2026, 10, 31), None, "derived")
         assert _from_ledger(broken, "USD", date(2026, 10, 31), None, "derived") == []
+
+
+def test_the_ledger_is_that_at_the_close_of_the_day() -> None:
+    close = pd.Timestamp("2026-02-01", tz="UTC")
+    rows = pd.DataFrame(
+        {
+            "status": "COMPLETED", "direction": ["CREDIT", "DEBIT", "CREDIT", "CREDIT"],
+            "asset": ["USD", "USD", "USD", "USDC"], "balance_asset": [None, None, None, "USD"],
+            "type": ["WIRE_DEPOSIT", "WIRE_WITHDRAWAL", "WIRE_DEPOSIT", "CRYPTO_DEPOSIT"],
+            "total": [D(100), D(33), D(7), D(9)], "amount": [D(100), D(30), D(7), D(10)],
+            "settled_at": [close - pd.Timedelta(1, "ns")] * 2 + [close] + [close - pd.Timedelta(1)],
+        }
+    )  # fmt: skip
+    lines = {
+        basis: {row["line"]: row["amount"] for row in
+                _from_ledger(rows, "USD", january(31), per_service, basis)}
+        for basis, per_service in (("none", None), ("derived", D(75)), ("given", D(75)))
+    }  # fmt: skip
+    by_hand = {"ledger": 76, "in_other_assets": 0, "service_fees": 3, "beside_bank": -9}
+    assert lines == {
+        "none": by_hand,
+        "derived": by_hand | {"opened": 5},
+        "given": by_hand | {"not_from_ledger": 5},
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "carried='.*items.json': No such file or directory"),
+        ("[", "carried='.*items.json' is not what 'fundlab bank --json' prints"),
+        ("[]", "is not what 'fundlab bank --json' prints"),
+        ("{}", "is not what 'fundlab bank --json' prints"),
+        ('{"items": [{"amount": "x"}]}', "is not what 'fundlab bank --json' prints"),
+    ],
+)
+def test_items_that_cannot_be_carried_on_are_refused(
+    tmp_path: Path, content: str | None, words: str
+) -> None:
+    path = tmp_path / "items.json"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    with pytest.raises(AnalysisError, match=words):
+        _items_in(path)
 
 
 def test_what_the_bank_kept_back_is_listed_and_explained(tmp_path: Path) -> None:
