@@ -1,0 +1,125 @@
+"""What leads from the books as they were closed to what is known now, transfer by transfer."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from transfer_examples import DAY, START, Row, table, transfer
+
+from fundlab.analysis.closing import Restatement, _cause, bridge
+
+D = Decimal
+KNOWN = START + 5 * DAY
+Line = tuple[str, str, str, str, str, int, int, int]
+KEPT = transfer("kept", amount=D(50))
+THEN: list[Row] = [
+    KEPT,
+    transfer("s", status="PENDING"),
+    transfer("a"),
+    transfer("d", amount=D(7), fee=D(1)),
+    transfer("m", amount=D(5)),
+    transfer("r", amount=D(6)),
+    transfer("later", created_at=START + 31 * DAY),
+]
+NOW: list[Row] = [
+    KEPT,
+    transfer("s"),
+    transfer("a", amount=D(12)),
+    transfer("n", amount=D(3), updated_at=START + 1),
+    transfer("b", amount=D(4), updated_at=START + 9 * DAY),
+    transfer("m", amount=D(5), created_at=START - 1),
+    transfer("r", amount=D(6), profile_id="p2"),
+    transfer("later", amount=D(11), created_at=START + 31 * DAY),
+]
+MOVED: list[Line] = [
+    ("p1", "opening", "", "m", "back_dated", 0, 5, 5),
+    ("p1", "receipt", "WIRE_DEPOSIT", "a", "amount", 10, 12, 2),
+    ("p1", "receipt", "WIRE_DEPOSIT", "b", "back_dated", 0, 4, 4),
+    ("p1", "receipt", "WIRE_DEPOSIT", "d", "disappeared", 7, 0, -7),
+    ("p1", "receipt", "WIRE_DEPOSIT", "m", "back_dated", 5, 0, -5),
+    ("p1", "receipt", "WIRE_DEPOSIT", "n", "late", 0, 3, 3),
+    ("p1", "receipt", "WIRE_DEPOSIT", "r", "row", 6, 0, -6),
+    ("p1", "receipt", "WIRE_DEPOSIT", "s", "status", 0, 10, 10),
+    ("p1", "fee", "", "d", "disappeared", -1, 0, 1),
+    ("p2", "receipt", "WIRE_DEPOSIT", "r", "row", 0, 6, 6),
+]
+
+
+def lines(found: pd.DataFrame) -> list[Any]:
+    assert set(found["asset"]) <= {"USD"}
+    names = ["profile_id", "line", "type", "transfer_id", "cause", "then", "now", "difference"]
+    return [tuple(row) for row in found[names].itertuples(index=False)]
+
+
+def opened(amount: int) -> pd.DataFrame:
+    return pd.DataFrame({"profile_id": ["p1", "p2"], "asset": "USD",
+                         "balance": pd.array([amount, 8], dtype="decimal")})  # fmt: skip
+
+
+def moved(openings: Any = None, then: list[Row] = THEN, now: list[Row] = NOW) -> pd.DataFrame:
+    return bridge(
+        table(then), table(now), "2026-01", known_at=KNOWN, basis="created", openings=openings
+    )
+
+
+def test_each_transfer_has_its_part_of_a_line_and_its_cause() -> None:
+    assert lines(moved()) == MOVED
+    opening = ("p1", "opening", "", "", "opening", 100, 101, 1)
+    assert lines(moved((opened(100), opened(101)))) == [opening, *MOVED]
+    assert lines(moved((opened(100), opened(100)))) == MOVED
+    assert lines(moved(then=NOW)) == []
+
+
+def told(id_: str, **given: Any) -> dict[str, Any]:
+    (row,) = table([transfer(id_, **given)]).to_pylist()
+    return row
+
+
+ROW = told("a", fee=D(1))
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "cause"),
+    [
+        (None, None, "opening"),
+        (ROW, None, "disappeared"),
+        (None, told("a", updated_at=KNOWN), "late"),
+        (None, told("a", updated_at=KNOWN + 1), "back_dated"),
+        (None, ROW | {"updated_at": None}, "late"),
+        (ROW, ROW | {"status": "FAILED"}, "status"),
+        (ROW | {"status": "PENDING"}, ROW | {"total": D(3)}, "status"),
+        (ROW, ROW | {"status": "COMPLETE", "total": D(3)}, "amount"),
+        *((ROW, ROW | {name: D(3)}, "amount") for name in ("amount", "fee", "total")),
+        (ROW, ROW | {"created_at": pd.Timestamp(START + 1, tz="UTC")}, "back_dated"),
+        (ROW | {"settled_at": 1}, ROW | {"settled_at": 2}, "back_dated"),
+        (ROW | {"settled_at": 1}, ROW | {"settled_at": 1}, "row"),
+        (ROW, ROW | {"profile_id": "p2"}, "row"),
+    ],
+)  # fmt: skip
+def test_why_a_transfers_part_is_another_one(was: Any, now: Any, cause: str) -> None:
+    assert _cause(was, now, KNOWN) == cause
+
+
+class Closed(SimpleNamespace):
+    def __str__(self) -> str:
+        return "the close of 2026-01"
+
+
+@pytest.mark.parametrize(("basis", "option"), [("settled", ""), ("created", " --basis created")])
+def test_a_restatement_in_words(basis: str, option: str) -> None:
+    record = SimpleNamespace(at="2026-02-03T04:05:06")
+    frozen: Any = Closed(basis=basis, period="2026-01", record=record)
+    found = Restatement(frozen, moved((opened(100), opened(101))))
+    assert str(found) == (
+        "the close of 2026-01 has moved since it was closed at 2026-02-03T04:05Z: 4 lines by 7 "
+        f"transfers; accept it with 'fundlab close 2026-01{option} --restate --reason …', and "
+        "--with-breaks while there are breaks"
+    )
+    assert found.difference.values.tolist() == [["p1", "USD", D(8)], ["p2", "USD", D(6)]]
+    alone = Restatement(frozen, found.bridge[found.bridge["transfer_id"] == "m"])
+    assert alone.difference.empty
+    assert "2 lines by 1 transfer;" in str(alone)
