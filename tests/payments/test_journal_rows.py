@@ -581,3 +581,74 @@ def test_where_a_clients_journal_is(tmp_path: Path) -> None:
     foreign: Any = SimpleNamespace(path=tmp_path, service=lambda: theirs)
     with pytest.raises(StoreError, match=r"belongs to https://b\.example"):
         journal.open_journal(one, foreign)
+
+
+def test_a_journal_of_another_schema_is_refused(desk: Desk) -> None:
+    assert repr(desk.book) == f"Journal({str(desk.book.path)!r})"
+    with closing(sqlite3.connect(desk.book.path)) as database:
+        about = dict(database.execute("SELECT name, value FROM about")) | {"schema_version": "99"}
+        del about["sha256"]
+        about["sha256"] = row_hash(*(text for pair in sorted(about.items()) for text in pair))
+        for name, value in about.items():
+            database.execute("UPDATE about SET value = ? WHERE name = ?", (value, name))
+        database.commit()
+    with pytest.raises(StoreError, match="is a journal of schema '99', this version of fundlab re"):
+        Journal(desk.book.path).entries()
+
+
+def test_a_connection_is_patient_and_is_closed_where_it_cannot_begin(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_PATIENCE_S", 1.5)
+    with closing(desk.book._connect()) as database:
+        assert database.execute("PRAGMA busy_timeout").fetchone() == (1_500,)
+        assert database.isolation_level is None
+    begun = []
+
+    def fails(database: sqlite3.Connection, statement: str) -> None:
+        begun.append(database)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(journal, "patiently", fails)
+    with pytest.raises(KeyboardInterrupt):
+        desk.book._connect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        begun[0].execute("SELECT 1")
+
+
+def test_the_name_of_a_new_journal_is_on_disk_and_no_other_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[Path, list[str]]] = []
+
+    def sync_folder(folder: Path) -> None:
+        synced.append((folder, [one.name for one in folder.iterdir()]))
+
+    monkeypatch.setattr(journal, "sync_folder", sync_folder)
+    journal.create_journal(tmp_path / "a.sqlite", SERVICE)
+    assert synced == [(tmp_path, ["a.sqlite"])]
+
+
+def test_a_journal_that_cannot_be_made_says_why_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(error: Exception, cause: Exception | None = None) -> Callable[..., Any]:
+        def fail(*given: Any, **named: Any) -> None:
+            try:
+                raise cause or error
+            except type(cause or error):
+                raise error  # noqa: B904 - with its context
+
+        return fail
+
+    for name, fail, why in (
+        ("os.link", fails(OSError(18, "Invalid cross-device link")), "Invalid cross-device link"),
+        ("sqlite3.connect", fails(sqlite3.OperationalError("disk I/O error")), "disk I/O error"),
+        ("make_folder", fails(StoreError("it is not there"), OSError("read-only")), "read-only"),
+        ("make_folder", fails(StoreError("it is not there")), "it is not there"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"fundlab.payments.journal.{name}", fail)
+            with pytest.raises(StoreError, match=f"a.sqlite cannot be made: {why}; nothing was se"):
+                journal.create_journal(tmp_path / "a.sqlite", SERVICE)
+        assert [*tmp_path.iterdir()] == []
