@@ -147,7 +147,7 @@ def with_period(
     calendar = pa.table(
         {
             _STEP: pa.array(range(first, last + 1), pa.int64()),
-            "period": pa.array(period).cast(pa.timestamp("us", "UTC"), safe=False),
+            "period": pa.array(period).cast(pa.timestamp("us", "UTC")),
         }
     )
     rows = rows.with_columns(step.alias(_STEP))

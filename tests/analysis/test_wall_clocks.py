@@ -81,6 +81,7 @@ def test_whole_steps_are_rounded_down(number: int, steps: int) -> None:
         (5, "UTC", "not a valid pandas offset"),
         ("month", "UTC", "for each month give 'MS', or 'ME'"),
         ("quarterly", "UTC", "for each quarter give 'QS', or 'QE'"), ("1us", "UTC", None),
+        ("o", "UTC", "alias; give one such as 'D', 'W' or 'MS'"), ("min", "UTC", None),
         ("h", "UTC", None), ("24h", "UTC", None), ("W", "Europe/Berlin", None),
     ],
 )  # fmt: skip
