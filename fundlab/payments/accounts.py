@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -43,7 +43,7 @@ class AccountUpdatePlan(Plan[FiatAccount]):
 
     before: BankAccount
     state: str
-    read: Callable[[], FiatAccount] = field(repr=False)
+    read: Callable[[], FiatAccount]
 
     @property
     def is_submitted(self) -> bool:

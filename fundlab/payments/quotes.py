@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ class FeeQuote(Shown):
 
     quote: CryptoWithdrawalFee
     client: Client
-    now: Callable[[], int] = field(default=time.time_ns, repr=False)
+    now: Callable[[], int] = time.time_ns
 
     @property
     def fee(self) -> Decimal:

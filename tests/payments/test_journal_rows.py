@@ -64,6 +64,7 @@ def test_an_entry_is_as_it_was_recorded(desk: Desk) -> None:
         batch="b", store="s", sent_at=7, state="unknown", noted_at=7, resource_id=None,
         status=None, fee=None, total=None, detail=None,
     )  # fmt: skip
+    assert "body" not in repr(kept)
     assert desk.book.find("rENT") == kept == desk.book.entries()[0]
     assert desk.book.find("rent ") is None
     desk.now = 9
