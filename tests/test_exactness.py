@@ -93,8 +93,9 @@ class Scope:
     """The names that hold money in a function, or at the top of a module."""
 
     def __init__(
-        self, node: ast.AST, outer: Scope | None, known: tuple[set[str], set[str]]
-    ) -> None:
+        self, node: ast.AST, inside: list[ast.AST], outer: Scope | None,
+        known: tuple[set[str], set[str]],
+    ) -> None:  # fmt: skip
         self.attributes, self.functions = known
         self.names = set() if outer is None else set(outer.names)
         self.rows = set() if outer is None else set(outer.rows)
@@ -103,7 +104,7 @@ class Scope:
             self.names -= {one.arg for one in every}
             self.names |= {one.arg for one in every if is_money(one.annotation)}
         names = ast.AnnAssign | ast.Assign | ast.For | ast.comprehension
-        found = [inner for inner in walk(node) if isinstance(inner, names)]
+        found = [inner for inner in inside if isinstance(inner, names)]
         for _ in range(2):  # a name may be of another that is set further down
             for inner in found:
                 self.learn(inner)
@@ -199,8 +200,9 @@ def below(node: ast.AST) -> list[ast.AST]:
 def bare(
     node: ast.AST, known: tuple[set[str], set[str]], outer: Scope | None = None
 ) -> Iterator[str]:
-    scope = Scope(node, outer, known)
-    for inner in walk(node):
+    inside = walk(node)
+    scope = Scope(node, inside, outer, known)
+    for inner in inside:
         if scope.rounds(inner):
             yield f"line {inner.lineno}: {ast.unparse(inner)}"  # type: ignore[attr-defined]
         if isinstance(inner, Function):

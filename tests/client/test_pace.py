@@ -147,7 +147,7 @@ def test_a_load_with_many_workers_ends_at_a_limited_service(
 ) -> None:  # fmt: skip
     service = FakeService([transfer(n) for n in range(60)], largest_page=1)
     client = make_client(environment=Environment())
-    limit, lock, refused = Limit("bucket", 20), threading.Lock(), [0]
+    limit, lock, refused = Limit("bucket", 40), threading.Lock(), [0]
 
     def respond(connection: socket.socket, request: scripted.Received) -> None:
         with lock:

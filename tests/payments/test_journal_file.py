@@ -133,7 +133,7 @@ def test_a_place_that_cannot_be_looked_at_is_not_taken_for_an_empty_one(
 def test_waiting_for_another_program_can_be_interrupted(journal: Journal) -> None:
     with closing(sqlite3.connect(journal.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        threading.Timer(0.5, _thread.interrupt_main).start()
+        threading.Timer(0.2, _thread.interrupt_main).start()
         started = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             record(journal, "late")
@@ -146,7 +146,7 @@ def test_waiting_for_another_program_can_be_interrupted(journal: Journal) -> Non
 def test_a_journal_that_is_held_for_a_while_is_waited_for(journal: Journal) -> None:
     other = sqlite3.connect(journal.path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN EXCLUSIVE")
-    threading.Timer(1.0, lambda: other.execute("ROLLBACK")).start()
+    threading.Timer(0.3, lambda: other.execute("ROLLBACK")).start()
     assert record(journal, "late").ref_id == "late"
     other.close()
 

@@ -161,9 +161,9 @@ def test_tokens_have_a_limit_of_their_own(sandbox: Sandbox, caller: Caller) -> N
 
 
 def test_our_client_goes_at_the_pace_it_is_given(sandbox: Sandbox) -> None:
-    sandbox.control.configure(rate_limits={"*": 1})
+    sandbox.control.configure(rate_limits={"*": 4})
     with sandbox.connect() as client:
-        for _ in range(2):
+        for _ in range(5):
             client.get_profile_balance(sandbox.profile_ids[0], "USD")
     assert 429 in sandbox.requests()["status"].tolist()
 
