@@ -420,6 +420,7 @@ assert client.get_transfer("t").id == client.get_transfer("t").id == "t"
 """
 
 
+@pytest.mark.thorough
 def test_standard_error_gets_one_line_where_no_logging_is_set_up(server: scripted.Scripted) -> None:
     refusal = problem(429, headers={"Retry-After": "0"})
     server.script(refusal, refusal, answer({"id": "t"}), refusal, answer({"id": "t"}))

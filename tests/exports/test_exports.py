@@ -327,6 +327,7 @@ def test_a_sheet_for_people_keeps_its_words_on_the_paper(tmp_path: Path) -> None
     assert [page[f"{one}5"].alignment.wrap_text for one in "ABC"] == [True, True, None]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed here")
 def test_libreoffice_finds_no_formula_and_every_amount(tmp_path: Path) -> None:
     amounts = (AMOUNTS * 2)[: len(HOSTILE)]

@@ -64,6 +64,7 @@ def test_nothing_is_written_to_it() -> None:
     assert content(folder) == before
 
 
+@pytest.mark.thorough
 def test_no_command_writes_to_it_either(tmp_path: Path, fundlab: Any) -> None:
     folder = Path(str(fl.sample().path))
     before = content(folder)

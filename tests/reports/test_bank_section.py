@@ -49,7 +49,7 @@ def empty_report() -> Any:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.seconds) for seed in range(2, 12))]
+    "seed", [1, *(pytest.param(n, marks=pytest.mark.seconds) for n in (0, *range(2, 12)))]
 )
 def test_page_sheets_json_and_text_say_the_same(
     seed: int, empty_report: Any, tmp_path: Path

@@ -249,7 +249,7 @@ def test_open_items_have_their_age() -> None:
 @pytest.mark.parametrize(
     ("as_of", "lines"),
     [
-        ("2026-03-02T06:30:00Z", []),
+        pytest.param("2026-03-02T06:30:00Z", [], marks=pytest.mark.thorough),
         (
             "2026-04-01T06:30:00Z",
             ["1 transfer pending now for more than 3 days"],
@@ -489,6 +489,7 @@ def test_what_a_report_has_not_is_answered_with_what_it_has() -> None:
     assert not hasattr(usual(), "__array__")
 
 
+@pytest.mark.thorough
 def test_the_closing_balances_are_headed_by_what_is_shown_beside_them(undrawn: None) -> None:
     changes = "and what the period changed"
     page = usual_page()

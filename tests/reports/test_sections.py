@@ -71,6 +71,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return reports.report(fl.sample(), out=tmp_path_factory.mktemp("report"), formats=["csv"])
 
 
+@pytest.mark.thorough
 def test_an_older_price_is_taken_where_max_age_allows_it(
     fundlab: Any, tmp_path: Path, built: Report
 ) -> None:
@@ -92,6 +93,7 @@ def test_an_older_price_is_taken_where_max_age_allows_it(
     assert (total, free) == (told, line.split(" priced: ")[1].split()[0])
 
 
+@pytest.mark.thorough
 def test_what_changed_is_said_in_words() -> None:
     found = fl.report(fl.sample(), "2026-10")
     view = next(one for one in SECTIONS if one.name == "flux").table(found)

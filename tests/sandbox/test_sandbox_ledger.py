@@ -94,6 +94,7 @@ def test_the_ledger_holds_per_asset(seeded: Sandbox) -> None:
     assert len(audit["totals"]) == 10
 
 
+@pytest.mark.thorough
 def test_32_clients_withdraw_300_times_with_funds_for_37(sandbox: Sandbox, caller: Caller) -> None:
     profile_id = sandbox.profile_ids[0]
     account = approved_account(caller, sandbox)

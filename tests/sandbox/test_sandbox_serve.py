@@ -266,6 +266,7 @@ def test_a_later_start_may_sign_with_the_other_algorithm(tmp_path: Path) -> None
         caller.close()
 
 
+@pytest.mark.thorough
 def test_two_sandboxes_cannot_share_a_file(tmp_path: Path) -> None:
     with serve(db=tmp_path / "a.db", empty=True), pytest.raises(SandboxError, match="another"):
         serve(db=tmp_path / "a.db", empty=True)
@@ -324,6 +325,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------- clocks
 
 
+@pytest.mark.thorough
 def test_the_fast_clock_runs_sixty_times_as_fast() -> None:
     with serve(empty=True, clock="fast") as sandbox:
         caller = caller_of(sandbox)
