@@ -19,7 +19,7 @@ from tests.simulation.shrink import shrunk
 from tests.simulation.sometimes import REACHED, STATES, never, sometimes
 
 ROOT = Path(__file__).parents[2]
-FAILED_ONCE: tuple[int, ...] = (21, 32, 212, 1160, 41002)
+FAILED_ONCE: tuple[int, ...] = (21, 32, 212, 1160, 7004, 41002)
 """Seeds that ever failed."""
 FRESH: Final = (
     int(os.environ.get("CAMPAIGN_SEED", os.environ.get("GITHUB_RUN_NUMBER", "7"))) * 100_000
