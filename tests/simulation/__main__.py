@@ -5,21 +5,24 @@ from __future__ import annotations
 import sys
 
 from tests.simulation import environment
-from tests.simulation.bugs import each_bug, plant
+from tests.simulation.bugs import RUNS, each_bug, lines_reached, plant
 
 if __name__ == "__main__":
     environment.install()
-    if "--bugs" in sys.argv:
-        each_bug(sys.argv[sys.argv.index("--seeds") + 1] if "--seeds" in sys.argv else "1")
+    chosen_seeds = each_bug() if "--bugs" in sys.argv else None
     if "--bug" in sys.argv[:-1]:
         plant(sys.argv[sys.argv.index("--bug") + 1])
     environment.load()
 
 import argparse
+import json
 import os
+import resource
 import shutil
 import tempfile
 import traceback
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from tests.simulation.desk import Desk
@@ -27,8 +30,11 @@ from tests.simulation.happenings import Happening, drawn
 from tests.simulation.shrink import shrunk
 from tests.simulation.sometimes import REACHED, STATES, never
 
+LONGEST_S = 100
+"""Of the processor, for a seed."""
 
-def main() -> int:
+
+def main(chosen_seeds: Sequence[int] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after another")
@@ -44,12 +50,14 @@ def main() -> int:
     parser.add_argument("--states", action="store_true", help="how often each rare state was")
     parser.add_argument("--stop", action="store_true", help="end with the first seed that fails")
     parser.add_argument("--shrink", action="store_true", help="find the fewest happenings")
+    parser.add_argument("--lines", type=Path, help="write to this file which lines each reaches")
     parser.add_argument("--list", action="store_true", help="print what happens, and run nothing")
     given = parser.parse_args()
     without = {int(number) for number in given.without.split(",") if number}
     began, failed, ran = environment.real_clock_s(), 0, 0
     digests: dict[int, str] = {}
-    seeds = range(given.seed, given.seed + given.seeds)
+    seeds = chosen_seeds or range(given.seed, given.seed + given.seeds)
+    reached: dict[int, tuple[str, dict[str, list[int]]]] = {}
     for seed in [*seeds, *(seeds if given.twice else ())]:
         chosen = [one for one in drawn(seed, given.days) if one.number not in without]
         if given.list:
@@ -58,7 +66,11 @@ def main() -> int:
         if given.seconds is not None and environment.real_clock_s() - began > given.seconds:
             break
         ran += 1
-        desk, problem = run(seed, given.days, chosen, quiet=given.bug is not None)
+        if given.bug is not None:  # with a fault a run may never end
+            resource.setrlimit(resource.RLIMIT_CPU, (int(environment.real_cpu_s()) + LONGEST_S, -1))
+        with nullcontext({}) if given.lines is None else lines_reached() as lines:
+            desk, problem = run(seed, given.days, chosen, quiet=given.bug is not None)
+        reached[seed] = desk.digest, lines
         if given.trace:
             print(*desk.trace, sep="\n")
         if given.twice and digests.setdefault(seed, desk.digest) != desk.digest:
@@ -88,8 +100,12 @@ def main() -> int:
         print(*(f"{REACHED[state]:5d} {state}" for state in STATES), sep="\n")
         print(f"{len(missed)} of {len(STATES)} states not reached in {ran} runs: {missed}")
         failed += len(missed)
+    if given.lines is not None:
+        given.lines.write_text(json.dumps(reached))
     if given.bug is not None and not failed:
         print(f"not found in {ran} seeds: {given.bug}", flush=True)
+        seen = any(RUNS[seed].digest != digest for seed, (digest, _) in reached.items() if RUNS)
+        return 2 if seen else 0
     return 1 if failed else 0
 
 
@@ -122,4 +138,4 @@ def run(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(chosen_seeds))

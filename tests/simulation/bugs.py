@@ -3,7 +3,8 @@ of them it finds.
 
 ``bugs.txt`` has those that were picked by hand: a piece of a module's text, which is there once,
 and what takes its place. ``--mutants SEED`` draws others, of what ``tests.mutants`` can change
-where money is paid, stored and synced.
+where money is paid, stored and synced. The seeds are run once without a fault, to learn which of
+them reach its line: the same seed does the same up to there, so no other can find it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import json
 import os
 import random
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +31,12 @@ _LOADED_ONCE: Final = (
     "requests", "tqdm", "uvicorn", "xlsxwriter",
 )  # fmt: skip
 """What the program loads that is not its own."""
+_ROOMS: Final = ("payments", "store", "sync")
+FOUND: Final = "found"
+OUTCOMES: Final = ("it changes nothing that is seen", FOUND, "seen, and passed")
+"""Of a process with a fault, by its exit status."""
+RUNS: dict[int, Run] = {}
+"""The seeds without a fault."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,8 @@ class Bug:
     new: str
     at: int | None = None
     """Where ``old`` begins (bytes); where it is there once, if not said."""
+    lines: tuple[int, ...] = ()
+    """Of which one must be reached for the fault to do anything; any seed may do, if not said."""
 
     @property
     def module(self) -> str:
@@ -54,22 +67,25 @@ class Bug:
 
 def chosen() -> Sequence[Bug]:
     """Those of ``bugs.txt``; with ``--mutants SEED`` on the command line as many as ``--count``
-    says of the mutants of payments, store and sync."""
+    says of the mutants of payments, store and sync that nobody found to change nothing."""
     if "--mutants" not in sys.argv[:-1]:
         return BUGS
-    from tests.mutants import mutants
+    from tests.mutants import accepted, mutants
 
-    def given(name: str, usual: int) -> int:
-        return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else usual
-
+    same = accepted()
     found = [
-        Bug(str(one), one.path, one.before, one.after, one.start)
-        for room in ("payments", "store", "sync")
+        Bug(str(one), one.path, one.before, one.after, one.start,
+            one.used_at if one.loaded else (one.line,))
+        for room in _ROOMS
         for path in sorted((_ROOT / "fundlab" / room).rglob("*.py"))
-        for one in mutants(path)
+        for one in mutants(path) if (one.path, one.text, one.after) not in same
     ]  # fmt: skip
-    random.Random(given("--mutants", 0)).shuffle(found)
-    return found[: given("--count", 50)]
+    random.Random(_given("--mutants", 0)).shuffle(found)
+    return found[: _given("--count", 50)]
+
+
+def _given(name: str, usual: int) -> int:
+    return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else usual
 
 
 def plant(name: str) -> None:
@@ -94,22 +110,72 @@ def plant(name: str) -> None:
     sys.meta_path.insert(0, Finder())
 
 
-def each_bug(seeds: str) -> None:
-    """In a process for each fault, which returns to run the ``seeds`` with it planted; the one that
-    asked ends with how many were not found."""
+@dataclass(frozen=True)
+class Run:
+    """What a seed does without a fault: the digest of its trace, and the lines that it reaches, by
+    their file."""
+
+    digest: str
+    lines: dict[str, list[int]]
+
+
+def each_bug() -> Sequence[int]:
+    """In a process for each fault, which returns with the seeds to run with it planted; the one
+    that asked ends with how many were not found."""
     for name in _LOADED_ONCE:
         importlib.import_module(name)
 
-    missed, bugs = [], chosen()
-    for bug in bugs:
+    bugs, outcomes, missed = chosen(), Counter[str](), []
+    seeds = range(_given("--seed", 1), _given("--seed", 1) + _given("--seeds", 1))
+    if bugs is not BUGS:
+        handle, name = tempfile.mkstemp()
+        os.close(handle)
         child = os.fork()
         if child == 0:
+            sys.argv[1:] = ["--lines", name]
+            return seeds
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            sys.exit("a seed fails without a fault: none is planted")
+        written = json.loads(Path(name).read_text())
+        RUNS.update({int(seed): Run(*run) for seed, run in written.items()})
+        Path(name).unlink()
+    for bug in bugs:
+        those = [
+            seed for seed in seeds
+            if not bug.lines or {*bug.lines} & {*RUNS[seed].lines.get(bug.file, ())}
+        ]  # fmt: skip
+        child = os.fork() if those else None
+        if child == 0:
             sys.argv[1:] = [*filter("--bugs".__ne__, sys.argv[1:]), "--stop", "--bug", bug.name]
-            return
-        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
+            return those
+        outcome = "no seed reaches its line"
+        if child is not None:
+            ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            outcome = FOUND if ended < 0 else OUTCOMES[ended] if RUNS or ended else "not found"
+            if ended < 0:
+                print(f"found: it goes on and on, or breaks down ({ended}): {bug.name}", flush=True)
+        outcomes[outcome] += 1
+        if outcome != FOUND:
             missed.append(bug.name)
-    print(f"{len(missed)} of {len(bugs)} not found in {seeds} seeds: {missed}")
+            print(f"{outcome} ({len(those)} seeds): {bug.name}", flush=True)
+    print(f"{len(missed)} of {len(bugs)} not found in {len(seeds)} seeds: {dict(outcomes)}")
     sys.exit(len(missed) > (3 if bugs is BUGS else len(bugs) // 5))
+
+
+@contextmanager
+def lines_reached() -> Iterator[dict[str, list[int]]]:
+    """The lines of what is paid, stored and synced that are run meanwhile, by their file; complete
+    at the end."""
+    found: dict[str, list[int]] = {}
+    coverage = importlib.import_module("coverage")
+    which = [f"{_ROOT}/fundlab/{room}/*" for room in _ROOMS]
+    measured = coverage.Coverage(None, include=which, config_file=False, messages=False)
+    measured.start()
+    yield found
+    measured.stop()
+    data = measured.get_data()
+    for file in data.measured_files():
+        found[str(Path(file).relative_to(_ROOT))] = sorted(data.lines(file) or ())
 
 
 def _read(text: str) -> tuple[Bug, ...]:
