@@ -12,6 +12,7 @@ how to replay a seed; the same seed makes the same trace, byte for byte.
 ``happenings``            what the people do, and what goes wrong, drawn before a run begins
 ``desk``                  one run: the service, its people and their machines
 ``oracles``               what must be so whatever happened
+``questions``             what somebody asks for at the end, whose answer is known by hand
 ``reading``               a store's rows by its files alone, for the oracles
 ``bucket``                a store elsewhere, which two machines write
 ``sometimes``             the rare states that some seed must reach

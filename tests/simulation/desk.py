@@ -42,7 +42,7 @@ from fundlab.sandbox.ledger import available
 from fundlab.sandbox.movements import Arrival, backdate, move_between_profiles, receive
 from fundlab.sandbox.startup import Options, open_service
 from tests.simulation import disk as disks
-from tests.simulation import oracles
+from tests.simulation import oracles, questions
 from tests.simulation.bucket import Bucket
 from tests.simulation.environment import BEGIN_NS, NS, Virtual
 from tests.simulation.happenings import FAULTS, HOUR, PEOPLE, Happening, is_sandbox
@@ -81,8 +81,10 @@ class Wish:
 class Facts:
     """What the program has said is done, and so must stay."""
 
-    rows: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
     """Of the store: when each transfer was last changed, by its id."""
+    history: list[tuple[int, dict[str, int]]] = field(default_factory=list)
+    """What was held at some moments (ns): when each transfer was last changed, by its id."""
     proved: dict[str, str] | None = None
     """As ``rows``, of the sync that last read the balances: none where they moved at each look,
     ``None`` while a sync goes on, and after one that did not end."""
@@ -217,6 +219,8 @@ class Desk:
                 for _, act in sorted(self._later, key=lambda one: one[0]):
                     act()
                 oracles.at_the_end(self)
+                questions.asked(self)
+                oracles.nothing_is_left(self)
         finally:
             disks.detach()
             clients.connect = _CONNECT
@@ -899,6 +903,8 @@ class Person:
         if unlock and self.desk.disk.fails("syncs") is None:
             self.desk.unlocked = True
             (store.path / ".lock").unlink(missing_ok=True)
+        attempts, had = self.desk.attempts, oracles.held(store)
+        alone = self.desk.busy == [self.name]
         result = store.sync(client, tables=tables, full=full, progress=False)
         self.desk.said.append(str(result))
         self.desk.facts.proved = proved
@@ -906,6 +912,8 @@ class Person:
             if "stale" in self.desk.met[self.name]:
                 before = {}  # what it was shown is not what there was
             oracles.synced(self.desk, store, before, full=full)
+            if alone and self.desk.attempts == attempts:
+                oracles.counted(store, result, had)
             oracles.balanced(self.desk, store, result, oracles.moves(self.desk) - moved)
 
     def compact(self, _client: Client) -> None:

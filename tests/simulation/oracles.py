@@ -355,6 +355,18 @@ def synced(desk: Desk, store: fl.Store, before: dict[str, Row], *, full: bool) -
         sometimes("a full sync found what had come late", late)
     sometimes("a row was set aside", desk.garbled and desk.garbled not in rows)
     kept(desk, rows)
+    if len(desk.busy) == 1 and not any(desk._skews.values()):  # by a clock that is right, alone
+        desk.facts.history.append((Virtual.now_ns, desk.facts.rows))
+
+
+def counted(store: fl.Store, result: SyncResult, had: dict[str, Row]) -> None:
+    """What a sync says that it wrote is what its store has more than it ``had``."""
+    has, done = held(store), result["transfers"]
+    new, differ = has.keys() - had.keys(), [id_ for id_ in had if has.get(id_) != had[id_]]
+    check(done.new == len(new), f"{new} is new, and the sync says {done}")
+    check(done.changed >= len(differ), f"{differ} is another, and the sync says {done}")
+    written = done.new + done.changed
+    check((done.part is None) == (not written), f"{written} rows were written: {done}")
 
 
 def has_all(
@@ -707,10 +719,12 @@ def at_the_end(desk: Desk) -> None:
         )
         check(not off, f"the store in the bucket has {off} otherwise than the one here")
 
-    # Nothing of a secret anywhere, nor a whole account number where people look.
+
+def nothing_is_left(desk: Desk) -> None:
+    """No secret anywhere, no whole account number where people look, no file that is open."""
     said_all = "\n".join([*desk.trace, *desk.said])
-    for body in bodies:
-        wire = body["fiat_network_instructions"].get("wire") or {}
+    for (body,) in desk.service.database.all("SELECT body FROM fiat_accounts"):
+        wire = json.loads(body)["fiat_network_instructions"].get("wire") or {}
         number = wire.get("account_number")
         check(number is None or number not in said_all, "a whole account number was said")
     for secret in desk.secrets:
@@ -719,7 +733,6 @@ def at_the_end(desk: Desk) -> None:
             if path.is_file():
                 check(secret.encode() not in path.read_bytes(), f"a secret is in {path.name}")
 
-    # Nothing is held on to.
     gc.collect()
     kept_open = open_files(desk)
     check(not kept_open, f"still open: {kept_open}")
