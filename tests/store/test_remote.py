@@ -7,9 +7,11 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+import duckdb
 import fsspec
 import pytest
 from fake_service import FakeService, moment, transfer
@@ -23,7 +25,7 @@ from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError, StoreL
 from fundlab.store import compaction, objects
 from fundlab.store.parts import Part, PartReader
 from fundlab.store.remote import RemotePath, locate
-from fundlab.store.remote_files import RemoteFiles
+from fundlab.store.remote_files import RemoteFiles, shown_to
 
 FIRST = FakeService([transfer(n) for n in range(30)], events=[{"id": "e", "created_at": moment(1)}])
 SECOND = FakeService([transfer(3, status="FAILED", updated_at=moment(90)), transfer(99)])
@@ -160,6 +162,35 @@ def test_threads_that_scan_do_not_move_each_other(elsewhere: Store) -> None:
     assert (file.read(), file.read()) == (b"PAR1", b"")
 
 
+def test_files_as_duckdb_asks_for_them(memory: MemoryFileSystem) -> None:
+    memory.pipe_file("/books/[1]*.parquet", bytes(range(100)))
+    path = RemotePath("books/[1]*.parquet", "memory", Path("s"), arrow_of(memory))
+    files, connection = RemoteFiles(path), duckdb.connect()
+    name = shown_to(connection, path)
+    assert name == shown_to(connection, path) == f"{files.protocol}://{path.key}"
+    assert files.protocol == f"fundlab-s-{id(path.filesystem):x}"
+    assert connection.list_filesystems() == [files.protocol]
+    other = RemotePath(path.key, "memory", path.scratch, arrow_of(Heedless()))
+    assert RemoteFiles(other)._at(name).filesystem is other.filesystem
+    assert (files.exists(name), files.exists(f"{name}.none")) == (True, False)
+    assert files.info(name) == {"name": name, "size": 100, "type": "file"}
+    assert files.glob(name) == [name]
+    assert files.modified(name) == datetime(1970, 1, 1, tzinfo=UTC)
+    file = files.open(name)
+    assert file.tell() == 0
+    assert file.read(0) == b""
+    assert (file.seek(7), file.read(1), file.read(2)) == (7, b"\x07", b"\x08\x09")
+    assert (file.seek(5, 1), file.seek(-3, 1), file.seek(-1, 2), file.seek(3, 0)) == (15, 12, 99, 3)
+    assert (file.read(-1), file.read()) == (bytes(range(3, 100)), b"")
+    file.close()
+    with pytest.raises(ValueError, match="closed file"):
+        file.read()
+
+
+def arrow_of(memory: MemoryFileSystem) -> fs.PyFileSystem:
+    return fs.PyFileSystem(fs.FSSpecHandler(memory))
+
+
 class Distant(MemoryFileSystem):  # type: ignore[misc, unused-ignore]
     """As an object store answers: each read of an open file is a request of its own."""
 
@@ -267,7 +298,7 @@ def test_one_writer_on_this_machine(home: Path) -> None:
 
 def memory_of(scheme: str, bucket: str, memory: MemoryFileSystem) -> fs.PyFileSystem:
     assert bucket in ("books", "b")
-    return fs.PyFileSystem(fs.FSSpecHandler(memory))
+    return arrow_of(memory)
 
 
 @dataclass
