@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -21,9 +24,10 @@ from hypothesis import strategies as st
 
 import fundlab as fl
 from fundlab import Store
-from fundlab.base.errors import AnalysisError, StoreDamaged, StoreError
+from fundlab.base.errors import AnalysisError, InvalidRequest, StoreDamaged, StoreError
 from fundlab.reports import job
 from fundlab.store import compaction, parts, scan
+from fundlab.store.remote import RemotePath
 from fundlab.tables import to_frame
 
 EDITS = st.lists(
@@ -242,6 +246,60 @@ def test_files_that_go_while_a_stream_is_written_are_read_again(
     monkeypatch.setattr(parts.PartReader, "__init__", late)
     assert fl.balances.write_running(store, tmp_path / "out.parquet") == 6
     assert next(turns, None) is None
+
+
+def test_what_a_query_says_is_about_the_store(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it was compacted meanwhile, or one of its files is not what was written."""
+
+    def asked(error: Exception) -> Any:
+        @scan.queries
+        def work(store: Store) -> Any:
+            raise error
+
+        return work(store)
+
+    own = AnalysisError("of no unit")
+    with pytest.raises(AnalysisError) as caught:
+        asked(own)
+    assert caught.value is own
+    path = sorted((store.path / "transfers").iterdir())[0]
+    flip(path, 100)
+    with pytest.raises(StoreDamaged, match=path.name):
+        asked(duckdb.IOException("odd"))
+
+
+def test_what_duckdb_cannot_read_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[int] = []
+    monkeypatch.setattr(scan, "check_files", lambda parts: checked.append(len(parts)))
+
+    def refuse(*_: Any) -> str:
+        raise duckdb.IOException("IO Error: odd\nLINE 1")
+
+    monkeypatch.setattr(scan, "_current_rows", refuse)
+    snapshot = store.snapshot("transfers")
+    with pytest.raises(StoreError, match=r"transfers: DuckDB cannot read it: IO Error: odd$"):
+        scan.scan_with_duckdb(snapshot)
+    assert checked == [3, 3]
+    with pytest.raises(InvalidRequest, match=r"give either connection, .* or memory_limit"):
+        store.scan("transfers", connection=duckdb.connect(), memory_limit="1GB")
+
+
+def test_rows_accepted_as_gone_are_in_no_scan(store: Store) -> None:
+    snapshot = replace(store.snapshot("transfers"), accepted_gone={"t-000002": 1, "it's": 1})
+    ids = scan.scan_with_duckdb(snapshot).project("id").order("id").fetchall()
+    assert ids == [(f"t-{n:06d}",) for n in (1, 3, 4, 5, 6)]
+
+
+def test_a_file_elsewhere_needs_fsspec(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = store.snapshot("transfers")
+    remote = RemotePath("books/x.parquet", "gs", Path(), None)
+    parts = [SimpleNamespace(path=remote, names=one.names) for one in snapshot.files]
+    elsewhere = SimpleNamespace(table=snapshot.table, files=parts)
+    monkeypatch.setitem(sys.modules, "fundlab.store.remote_files", None)
+    with pytest.raises(InvalidRequest, match=r"gs://books/x\.parquet: .* pip install fsspec"):
+        scan._current_rows(elsewhere, duckdb.connect())  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------------- beside a compaction
