@@ -572,3 +572,14 @@ def test_what_a_compaction_takes_away_is_looked_for_again(
             steadily(read)
     else:
         assert steadily(read) == calls
+
+
+def test_a_row_group_has_as_many_rows_as_its_header_says(tmp_path: Path) -> None:
+    part = parts.open_part(tmp_path, write(tmp_path, "part", [new(1, 2)]).file, TRANSFERS)
+    schema = pa.schema([TRANSFERS.schema.field("id")])
+    assert PartReader(part).read(0, schema).num_rows == 2
+    reader = PartReader(replace(part, header=replace(part.header, row_groups=((4, None, None),))))
+    with pytest.raises(StoreDamaged, match="row group 0 has 2 rows instead of 4"):
+        reader.read(0, schema)
+    lacking = pa.schema([("none", pa.string())])
+    assert reader.read(0, lacking).column(0).to_pylist() == [None] * 4

@@ -481,3 +481,13 @@ def test_what_was_synced_is_shown_where_it_cannot_be_published(
     else:
         assert "4 new" in out
         assert message in err
+
+
+def test_of_which_months_rows_are_wanted(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.sync(FakeService(rows()), tables=["transfers"])  # type: ignore[arg-type]
+    snapshot = store.snapshot("transfers")
+    for only, found in (
+        (None, ["2026-01", "2026-02", "2026-04"]), (["2026-04", "2025-01"], ["2026-04"]), ([], []),
+    ):  # fmt: skip
+        assert [month for month, *_ in publishing._months(snapshot, only)] == found

@@ -20,8 +20,15 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import fs
 
 from fundlab import Store
-from fundlab.base.errors import InvalidRequest, NetworkError, StoreDamaged, StoreError, StoreLocked
-from fundlab.store import duck
+from fundlab.base.errors import (
+    InvalidRequest,
+    NetworkError,
+    StoreChanged,
+    StoreDamaged,
+    StoreError,
+    StoreLocked,
+)
+from fundlab.store import duck, lock, store_files
 from fundlab.store.disk import make_folder
 from fundlab.store.duck import own_connection, shared_connection
 from fundlab.store.lock import locked
@@ -158,6 +165,40 @@ class TestSpilling:
         child.join()
         assert child.exitcode == 0
         assert list(tmp_path.glob("fundlab-*")) == []
+
+    def test_a_folder_goes_with_its_process_and_not_with_a_fork_of_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ends: list[Any] = []
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        monkeypatch.setattr(duck, "_folders", {})
+        monkeypatch.setattr(duck, "Finalize", lambda _, end, exitpriority: ends.append(end))
+        folder = duck._private_folder()
+        assert duck._private_folder() == folder
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: 1)
+            ends[0]()
+        assert folder.is_dir()
+        for _ in range(2):  # a cleaner may have been there
+            ends[0]()
+        assert not folder.exists()
+        assert len(ends) == 1
+
+    @pytest.mark.parametrize("size", ["-1", "", "much", "2"])
+    def test_what_is_no_limit_leaves_no_connection(
+        self, size: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made, connect = list[Any](), duckdb.connect
+
+        def noted(**given: Any) -> Any:
+            made.append(connect(**given))
+            return made[-1]
+
+        monkeypatch.setattr(duckdb, "connect", noted)
+        with pytest.raises(InvalidRequest, match=f"memory_limit={size!r} is not a valid size"):
+            own_connection(size)
+        with pytest.raises(duckdb.ConnectionException, match="closed"):
+            made[0].execute("SELECT 1")
 
 
 WHERE = "SELECT current_setting('temp_directory')"
@@ -456,3 +497,44 @@ class TestForeignFiles:
         assert not isinstance(caught.value, StoreDamaged)
         (problem,) = Store(tmp_path).verify().problems
         assert "update fundlab" in problem.found
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(errno.ENOTSUP, StoreError), (errno.ENOLCK, StoreError), (errno.EIO, None)]
+)
+def test_a_filesystem_without_locks_is_named(
+    number: int, told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What else a disk says stays what it is."""
+    error = OSError(number, "odd")
+
+    def refuse(descriptor: int) -> None:
+        raise error
+
+    monkeypatch.setattr(lock, "try_lock", refuse)
+    with pytest.raises(OSError if told is None else told) as caught, locked(0, tmp_path, str):
+        pass
+    if told is None:
+        assert caught.value is error
+    else:
+        assert "has no locks (odd)" in str(caught.value)
+
+
+@pytest.mark.parametrize("newest", [True, False])
+def test_a_file_that_goes_as_a_snapshot_is_taken(
+    newest: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a compaction, which has published since; else it is lost, and named."""
+    store = sync(Store(tmp_path))
+    (part,) = (tmp_path / "transfers").iterdir()
+    known = store.manifest()
+    part.unlink()
+
+    def gone(*_: Any, **__: Any) -> None:
+        raise StoreChanged("is not there")
+
+    monkeypatch.setattr(store_files, "take_snapshot", gone)
+    monkeypatch.setattr(store_files, "is_newest", lambda path, manifest: newest)
+    with pytest.raises(StoreDamaged if newest else StoreChanged) as caught:
+        store.snapshot("transfers", manifest=known)
+    assert (part.name in str(caught.value)) is newest
