@@ -325,8 +325,7 @@ class Transport:
                         )  # fmt: skip
                     self._sleep(wait)
             finally:
-                if wait > 0:
-                    self._pace.leave(turn)
+                self._pace.leave(turn)
             if wait > 0:
                 raise no_turn(tried, wait)
             gone = caller_gone.get(None)
@@ -360,8 +359,7 @@ class Transport:
                 tried.in_doubt = tried.in_doubt or outcome.sent
             else:
                 summary = f"{outcome.status}, {len(outcome.body)} bytes"
-                is_settled = outcome.status >= 400 and settles(outcome)
-                tried.in_doubt = tried.in_doubt or not is_settled
+                tried.in_doubt = tried.in_doubt or not settles(outcome)
             log.debug(
                 "%s, attempt %d: %s, request %s",
                 tried.name, attempt, summary, tried.request_id,
@@ -643,6 +641,7 @@ class Pace:
         self._begin()
 
     def leave(self, turn: object) -> None:
+        """Nothing, where it was taken."""
         with self._lock:
             if turn in self._line:
                 self._line.remove(turn)

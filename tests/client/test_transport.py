@@ -4,6 +4,7 @@ secret may be shown; and when a token is asked for anew."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 
@@ -12,10 +13,21 @@ import scripted
 from scripted import answer, problem
 
 from fundlab.base import errors
+from fundlab.base.errors import NetworkError
+from fundlab.base.threads import caller_gone
 from fundlab.base.values import Instant
 from fundlab.client.client import Client
-from fundlab.client.http import Answer
-from fundlab.client.transport import Grant, TokenSource, read_grant, without
+from fundlab.client.http import Answer, Failure, Outgoing
+from fundlab.client.problems import Attempted
+from fundlab.client.transport import (
+    CallerGone,
+    Environment,
+    Grant,
+    TokenSource,
+    Transport,
+    read_grant,
+    without,
+)
 from fundlab.settings.secret import Secret
 
 NOON = 1_790_000_000.0  # 2026-09-21T14:13:20Z
@@ -248,3 +260,231 @@ def test_a_grant_says_until_when_it_is_used_and_serves() -> None:
     endpoint = Endpoint()
     with endpoint.source._renewal, pytest.raises(errors.DeadlineExceeded, match="no access token"):
         endpoint.ask(0.0)  # another thread asks, and takes too long
+
+
+# ------------------------------------------------------------------------ attempt by attempt
+
+
+class Wire:
+    """The connection: gives these outcomes, each after so many seconds of a clock of its own."""
+
+    def __init__(self, *outcomes: Any, takes: float = 0.0) -> None:
+        self.outcomes, self.takes, self.now = list(outcomes), takes, 0.0
+        self.slept, self.limits = list[float](), list[float]()
+
+    def exchange(self, request: Outgoing, timeout: float) -> Any:
+        self.limits.append(timeout)
+        self.now += self.takes
+        return self.outcomes.pop(0)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def transport_over(wire: Wire, client: Client, rate_limit: float | None = None) -> Transport:
+    """Pauses are the longest there are: draws are 1."""
+    environment = Environment(
+        clock=lambda: wire.now, now=lambda: NOON, sleep=wire.sleep, draw=lambda: 1.0
+    )
+    made = Transport(replace(client.settings, rate_limit=rate_limit), None, environment)
+    made._opened = wire  # type: ignore[assignment]
+    return made
+
+
+def settled(
+    transport: Transport, *, deadline: float = 600.0, repeatable: bool = True
+) -> tuple[Any, Attempted]:
+    """The status of the answer, or what was raised; and what is known of the call."""
+    tried, request = Attempted("get", "get", "r-1", "s"), Outgoing("GET", "https://h/v2", {})
+    try:
+        found = transport._until_settled(request, tried, repeatable=repeatable, deadline=deadline)
+    except errors.CallError as error:
+        return error, tried
+    return found.status, tried
+
+
+def status(number: int, body: bytes = b"", **headers: str) -> Answer:
+    return Answer(number, {name.replace("_", "-"): text for name, text in headers.items()}, body)
+
+
+BUSY, GOOD = status(503), status(200)
+UNSENT, SENT = Failure("no connection", sent=False), Failure("it broke", sent=True)
+FIVE = [0.25, 0.5, 1.0, 2.0, 4.0]
+TOO_MANY = status(429, Retry_After="1")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "repeatable", "result", "slept"),
+    [
+        ([BUSY] * 5 + [GOOD], True, 200, FIVE),
+        ([BUSY] * 6, True, 503, FIVE),  # six attempts
+        ([BUSY], False, 503, []),
+        ([UNSENT, UNSENT, GOOD], False, 200, FIVE[:2]),
+        ([UNSENT] * 6, True, NetworkError, FIVE),
+        ([SENT, GOOD], True, 200, FIVE[:1]),
+        ([SENT], False, NetworkError, []),
+        ([Failure("bad address", sent=False, final=True)], True, NetworkError, []),
+        ([TOO_MANY, GOOD], False, 200, [1.0]),
+        # a turn a second from then on: what a pause leaves of it is waited for, too
+        ([TOO_MANY, *[BUSY] * 5, GOOD], True, 200, [1.0, 0.25, 0.75, 0.5, 0.5, 1.0, 2.0, 4.0]),
+        ([status(503, Retry_After="120"), GOOD], True, 200, [120.0]),
+        ([status(503, Retry_After="121")], True, 503, []),
+        ([status(429, Retry_After="120"), GOOD], False, 200, [120.0]),
+        ([status(429, Retry_After="121")], True, 429, []),
+        ([status(418)], True, 418, []), ([GOOD], False, 200, []),
+    ],
+)  # fmt: skip
+def test_how_often_and_after_which_pauses_a_call_is_sent(
+    outcomes: list[Any], repeatable: bool, result: Any, slept: list[float], client: Client
+) -> None:
+    wire = Wire(*outcomes)
+    found, _ = settled(transport_over(wire, client), repeatable=repeatable)
+    assert found == result if isinstance(result, int) else type(found) is result
+    assert wire.slept == slept
+    assert wire.outcomes == []
+    if len(slept) < len(outcomes):
+        assert wire.limits == [600 - sum(slept[:n]) for n in range(len(outcomes))]
+
+
+def test_refusals_of_the_pace_count_against_the_time_only(client: Client) -> None:
+    wire = Wire(*[TOO_MANY] * 9, GOOD)
+    assert settled(transport_over(wire, client), repeatable=False)[0] == 200
+    assert len(wire.limits) == 10
+
+
+@pytest.mark.parametrize(
+    ("outcome", "deadline", "again"),
+    [
+        (BUSY, 0.25, False), (BUSY, 0.5, True), (TOO_MANY, 1.0, False), (TOO_MANY, 1.5, True),
+        (UNSENT, 0.25, False), (UNSENT, 0.5, True),
+    ],
+)  # fmt: skip
+def test_nothing_is_tried_again_after_the_calls_time(
+    outcome: Any, deadline: float, again: bool, client: Client
+) -> None:
+    wire = Wire(outcome, GOOD)
+    found, _ = settled(transport_over(wire, client), deadline=deadline)
+    assert (found == 200) is again
+    assert len(wire.limits) == 1 + again
+
+
+@pytest.mark.parametrize(("takes", "late"), [(8.0, True), (7.5, False)])
+def test_a_call_whose_time_is_up_says_so(takes: float, late: bool, client: Client) -> None:
+    wire = Wire(SENT, takes=takes)
+    found, _ = settled(transport_over(wire, client), deadline=8.0, repeatable=False)
+    assert type(found) is (errors.DeadlineExceeded if late else NetworkError)
+
+
+PROBLEM = {"Content_Type": "application/problem+json"}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "doubt"),
+    [
+        ([status(400, b'{"title": "T", "status": 400}', **PROBLEM)], False),
+        ([status(400, b"<html>")], True), ([GOOD], True), ([status(302)], True), ([BUSY], True),
+        ([SENT], True), ([UNSENT], False),
+        ([SENT, status(400, b'{"title": "T", "status": 400}', **PROBLEM)], True),
+        ([TOO_MANY, status(400, b'{"title": "T", "status": 400}', **PROBLEM)], True),
+        ([UNSENT, status(400, b'{"title": "T", "status": 400}', **PROBLEM)], False),
+    ],
+)  # fmt: skip
+def test_whether_it_may_have_been_carried_out(
+    outcomes: list[Any], doubt: bool, client: Client
+) -> None:
+    deadline = 2.0 if len(outcomes) > 1 else 0.1
+    _, tried = settled(transport_over(Wire(*outcomes), client), deadline=deadline)
+    assert tried.in_doubt is doubt
+
+
+def test_turns_are_waited_for_within_the_calls_time(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who gives up leaves its place; a wait of a second or more is in the log."""
+    for rate, wait, line in ((1.0, 1.0, True), (2.0, 0.5, False)):
+        wire = Wire(GOOD, GOOD, GOOD)
+        transport = transport_over(wire, client, rate)
+        assert settled(transport)[0] == 200
+        found, _ = settled(transport, deadline=wait - 0.25)
+        assert isinstance(found, errors.DeadlineExceeded)
+        assert "its turn would come in" in str(found)
+        assert (transport._pace._line, wire.slept) == ([], [])
+        caplog.clear()
+        with caplog.at_level("INFO", "fundlab.api"):
+            assert settled(transport, deadline=wait)[0] == 200
+        assert wire.slept == [wait]
+        assert ("get: its turn comes in 1 s, request r-1" in caplog.text) is line
+        assert wire.limits[1] == 0
+
+
+def test_a_pause_that_is_asked_for_holds_for_others(client: Client) -> None:
+    for asked, outcome in ((120, BUSY), (121, BUSY), (120, TOO_MANY)):
+        wire = Wire(status(outcome.status, Retry_After=str(asked)), GOOD)
+        transport = transport_over(wire, client)
+        settled(transport, deadline=120.0)  # within which it cannot be tried again
+        waits = transport._pace.wait_s(object())
+        assert waits == (120 if asked == 120 else 0)
+
+
+def test_what_is_worth_a_warning(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """The first pause of a second or more, and the first refusal; not each after it."""
+    wire = Wire(BUSY, BUSY, BUSY, BUSY, TOO_MANY, TOO_MANY, GOOD)
+    with caplog.at_level("INFO", "fundlab.api"):
+        settled(transport_over(wire, client))
+    said = [
+        (one.levelname, "(429)" in one.getMessage())
+        for one in caplog.records
+        if "its turn" not in one.getMessage()
+    ]
+    assert said == [
+        ("INFO", False), ("INFO", False), ("WARNING", False), ("INFO", False),
+        ("WARNING", True), ("INFO", True),
+    ]  # fmt: skip
+
+
+def test_nothing_is_sent_for_who_has_gone(client: Client) -> None:
+    gone: list[bool] = []
+
+    def asks() -> bool:
+        gone.append(len(gone) >= 4)
+        return gone[-1]
+
+    token = caller_gone.set(asks)
+    try:
+        wire = Wire(BUSY, BUSY, GOOD)
+        with pytest.raises(CallerGone):
+            settled(transport_over(wire, client))
+        assert wire.slept == pytest.approx([0.1, 0.1, 0.05])  # in naps
+        assert len(wire.limits) == 1
+        with pytest.raises(CallerGone):
+            settled(transport_over(wire, client))
+        assert len(wire.limits) == 1
+    finally:
+        caller_gone.reset(token)
+
+
+def test_one_pool_of_connections_is_made_of_the_settings(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[dict[str, Any]] = []
+
+    class Http(Wire):
+        def __init__(self, **given: Any) -> None:
+            super().__init__(GOOD, GOOD)
+            made.append(given)
+            self.closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr("fundlab.client.connections.Http", Http)
+    settings = replace(client.settings, connect_timeout=3.0, read_timeout=7.0, ca_bundle=None)
+    transport = Transport(settings, None)
+    transport.close()  # nothing was sent
+    assert [settled(transport, deadline=1e12)[0] for _ in range(2)] == [200, 200]
+    transport.close()
+    assert transport._opened.closed  # type: ignore[union-attr]
+    assert made == [
+        {"connect_timeout": 3.0, "read_timeout": 7.0, "ca_bundle": None, "trust_env": False}
+    ]
