@@ -209,7 +209,7 @@ SAID = pa.schema([("transfer_id", pa.string()), ("at", pa.int64()), (FROM, pa.in
 
 def since(
     monkeypatch: pytest.MonkeyPatch, rows: Any, said: Any = (), *, limits: Any = (3, 3),
-    now: Any = (9, 9), gone: Any = ((), ()), end: int = 100,
+    now: Any = (9, 9), gone: Any = ((), ()), end: int = 100, later: Any = (),
 ) -> Any:  # fmt: skip
     """The ids that a close of publication 3 was made of and that are there now, of those that may
     have changed it; ``None`` where it was not looked at."""
@@ -249,14 +249,22 @@ def since(
     of = {"end": str(Instant.from_ns(end)),
           "publications": dict(zip(("transfers", "events"), limits, strict=True))}  # fmt: skip
     one = Close(close(1, **of), "closed")
+    others = [
+        Close(close(2, end=str(Instant.from_ns(until)), publications=dict.fromkeys(
+            ("transfers", "events"), limit)), "closed")
+        for limit, until in later
+    ]  # fmt: skip
     found = booked_since(
-        [one], snapshot(limit=now[0], accepted_gone=dict.fromkeys(gone[1], 1)),
-        snapshot(limit=now[1]), {"h1": set(gone[0])},
+        [*others, one], snapshot(limit=now[0], accepted_gone=dict.fromkeys(gone[1], 1)),
+        snapshot(limit=now[1]), {name: set(gone[0]) for name in ("h1", "h2")},
     )  # fmt: skip
     if not found:
+        assert found == []
         return None
-    ((same, then, current),) = found
+    *more, (same, then, current) = found
     assert same is one
+    if more:
+        return [[row["id"] for row in table.to_pylist()] for _, *both in found for table in both]
     return [
         [(row["id"], row[FROM]) for row in table.to_pylist()] for table in (then, current)
     ] + [settled]  # fmt: skip
@@ -294,6 +302,21 @@ def test_a_close_of_what_is_known_now_is_not_looked_at(monkeypatch: pytest.Monke
     for limits in ((9, 8), (8, 9)):
         assert since(monkeypatch, rows, limits=limits) is None
     assert since(monkeypatch, rows, limits=(3, 9)) is not None
+
+
+def test_of_several_closes_the_earliest_says_from_when_and_the_latest_until_when(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of publication 6 and the moment 200 beside that of publication 3 and the moment 100."""
+    for rows, said in (
+        ([("x", 150, 300, 5, None)], []),
+        ([("x", 500, 500, 5, None)], [("x", 150, 7)]),
+    ):
+        made = since(monkeypatch, rows, said, later=[(6, 200)])
+        assert made == [["x"], ["x"], [], ["x"]], (rows, said)
+    made = since(monkeypatch, [("x", 500, 500, 1, None)], [("x", 150, 5)], later=[(6, 200)])
+    assert made == [["x"]] * 4
+    assert since(monkeypatch, [("x", 200, 300, 5, None)], later=[(6, 200)]) is None
 
 
 def test_what_was_accepted_as_gone_since_or_is_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
