@@ -254,7 +254,7 @@ class Search:
             for number, alike in enumerate(theirs):
                 entry = alike[0]
                 edges += [
-                    (number, -1 - other)
+                    (number, ~other)
                     for day in self.reach(entry)
                     for other in by_day.get(day, ())
                     if self.near(entry, ours[other][0])
@@ -267,15 +267,15 @@ class Search:
                 self._hold(several, "too many of one amount")
                 continue
             booked = {n: len(alike) for n, alike in enumerate(theirs)}
-            paid = {-1 - n: len(alike) for n, alike in enumerate(ours)}
+            paid = {~n: len(alike) for n, alike in enumerate(ours)}
             for block in blocks(booked, paid, edges):
                 members = {i.number for n in block.entries for i in theirs[n]}
-                members |= {i.number for n in block.transfers for i in ours[-1 - n]}
+                members |= {i.number for n in block.transfers for i in ours[~n]}
                 # Which of them are left over nobody knows; those that came last stand for them.
                 rest = {
                     item.number
                     for n, count in block.rest.items()
-                    for item in (theirs[n] if n >= 0 else ours[-1 - n])[-count:]
+                    for item in (theirs[n] if n >= 0 else ours[~n])[-count:]
                 }
                 # What may be a part of something larger is one more that is alike.
                 more = {
