@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -131,3 +132,38 @@ def test_a_missing_amount_or_column_is_named() -> None:
         reconcile.compare(arrow(ROWS), gap)
     with pytest.raises(AnalysisError, match="reported has no column 'observed_at'"):
         reconcile.compare(arrow(ROWS), OBSERVED.drop_columns(["observed_at"]))
+
+
+def test_a_judgement_says_how_many_transfers_a_period_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three made on the first day or the next; one of them settled on each, one never."""
+    created = pa.array([START, START + DAY - 1, START + DAY], pa.int64()).cast(TIME)
+    settled = pa.array([START + DAY, None, START], pa.int64()).cast(TIME)
+    rows = pa.table({"created_at": created, "settled_at": settled})
+
+    class Kept:
+        def accounts(self, as_of: Any, *, pin: Any) -> Any:
+            return as_of, pin
+
+        def read_arrow(
+            self, table: str, as_of: Any, columns: Any, *, pin: Any, settled: bool
+        ) -> Any:
+            assert (table, as_of, columns, pin) == ("transfers", "then", ["created_at"], "p")
+            return rows if settled else rows.select(["created_at"])
+
+    of_period = SimpleNamespace(of_period=lambda period, count: (period, count))
+    monkeypatch.setattr(reconcile, "opened", lambda store: store)
+    monkeypatch.setattr(reconcile, "judge_accounts", lambda known: of_period)
+    store: Any = Kept()
+    asked = {"as_of": "then", "pin": "p"}
+    assert reconcile.judge(store, **asked) is of_period
+    for period, basis, tz, count in (
+        ("2026-01-01", "created", "UTC", 2), ("2026-01-02", "created", "UTC", 1),
+        ("2026-01-01", "settled", "UTC", 2), ("2026-01-02", "settled", "UTC", 1),
+        ("2025-12-31", "created", "America/New_York", 1), ("1999", "created", "UTC", 0),
+    ):  # fmt: skip
+        found: Any = reconcile.judge(store, period, tz=tz, basis=basis, **asked)  # type: ignore[arg-type]
+        assert found == (period, count), basis
+    rows = rows.slice(0, 0)
+    assert reconcile.judge(store, "2026-01-01", **asked) == ("2026-01-01", 0)
+    with pytest.raises(AnalysisError, match="basis='booked' is not one of settled, created"):
+        reconcile.judge(store, "2026-01-01", basis="booked", **asked)  # type: ignore[arg-type]

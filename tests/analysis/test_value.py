@@ -309,8 +309,9 @@ def priced_transfers(*rows: Row) -> pa.Table:
 def test_a_price_is_used_at_its_moment_and_until_it_is_too_old() -> None:
     rows = [transfer(str(moment), asset="ETH", created_at=START + moment) for moment in
             (-1, 0, DAY, DAY + 1)]  # fmt: skip
+    prices = priced([("BTC", START - 2, D(3)), ("ETH", START, D(7))])
     with pytest.warns(UnpricedWarning, match=r"2 of 4 rows: ETH .* above 1 d$") as said:
-        found = fl.value.of(table(rows), prices=priced([("ETH", START, D(7))]), max_age="1D")
+        found = fl.value.of(table(rows), prices=prices, max_age="1D")
     assert said[0].filename == __file__
     assert found.column("total_value").to_pylist() == [None, 70, 70, None]
     assert found.column("price_age").cast(pa.int64()).to_pylist() == [None, 0, DAY, None]
@@ -384,4 +385,6 @@ def test_one_balance_of_several_observed_twice_is_refused() -> None:
 def test_sums_of_what_has_no_key_come_last() -> None:
     rows = [transfer("a"), transfer("b", memo="x"), transfer("c", memo="b")]
     found = records(fl.value.totals(fl.value.of(table(rows)), by="memo"))
-    assert [(row["memo"], row["count"]) for row in found] == [("b", 1), ("x", 1), (None, 1)]
+    assert [(row["memo"], row["count"], row["total_value"]) for row in found] == [
+        ("b", 1, 10), ("x", 1, 10), (None, 1, 10)
+    ]  # fmt: skip

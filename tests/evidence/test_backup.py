@@ -1,5 +1,6 @@
 """Backups: complete, checked, never less than before; and what comes back from them."""
 
+import hashlib
 import os
 import shutil
 from collections import Counter
@@ -17,6 +18,7 @@ import fundlab as fl
 from fundlab import Store
 from fundlab.base.errors import ActionRefused, CallError, StoreDamaged, StoreError
 from fundlab.cli import run
+from fundlab.evidence import backup
 from fundlab.operate.store import restored
 from fundlab.payments.identity import WITHDRAWAL
 from fundlab.payments.journal import Journal, create_journal, identity_of
@@ -266,3 +268,49 @@ def test_a_restored_journal_is_on_the_disk_before_it_has_its_name(
     monkeypatch.setattr("os.link", checked)
     restored(tmp_path / "copy", tmp_path / "back")
     assert path.exists()
+
+
+def test_a_copy_is_read_back_and_is_what_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"five!")
+    digest = hashlib.sha256(b"five!").hexdigest()
+    assert (
+        backup._copy(source, target, digest) == backup._copy(source, tmp_path / "c") == [5, digest]
+    )
+    assert target.read_bytes() == b"five!"
+    with pytest.raises(StoreDamaged, match="/a: is not what was written"):
+        backup._copy(source, tmp_path / "d", digest[::-1])
+    assert not (tmp_path / "d").exists()
+    monkeypatch.setattr(backup.disk, "write_new", lambda path, content: path.write_bytes(b"four"))
+    with pytest.raises(StoreDamaged, match="/e: is not what was copied there"):
+        backup._copy(source, tmp_path / "e", digest)
+
+
+def test_the_newest_backup_is_read_and_must_be_what_its_name_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "kept" / backup.MANIFESTS
+    folder.mkdir(parents=True)
+
+    def write(number: int, content: bytes, named: bytes | None = None) -> None:
+        digest = hashlib.sha256(content if named is None else named).hexdigest()[:16]
+        (folder / f"{number:08d}-{digest}.json").write_bytes(content)
+
+    write(1, b'{"at": "first", "files": {}, "journals": {}, "manifest": "{}"}')
+    write(2, b'{"at": "second", "files": {}, "journals": {}, "manifest": "{}"}')
+    (folder / "more.txt").touch()
+    assert backup._manifest(tmp_path / "kept")["at"] == "second"
+    monkeypatch.setattr(backup, "restore_manifest", lambda path, content: None)
+    target = tmp_path / "restored"
+    target.mkdir()  # empty, as a user may have made it
+    done, journals = backup.restore(str(tmp_path / "kept"), target, tmp_path / "aside")
+    assert (done.at, done.files, done.bytes, journals) == ("second", 0, 0, {})
+    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
+    (target / "something").touch()
+    with pytest.raises(StoreError, match="restored is not empty: restore into a new folder"):
+        backup.restore(str(tmp_path / "kept"), target, tmp_path / "aside")
+    write(3, b"{}", named=b"other")
+    with pytest.raises(StoreDamaged, match="make a new backup elsewhere"):
+        backup._manifest(tmp_path / "kept")
