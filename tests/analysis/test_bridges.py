@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from transfer_examples import DAY, START, Row, table, transfer
 
+from fundlab.analysis import closing
 from fundlab.analysis.closing import Restatement, _cause, bridge
 
 D = Decimal
@@ -123,3 +124,50 @@ def test_a_restatement_in_words(basis: str, option: str) -> None:
     alone = Restatement(frozen, found.bridge[found.bridge["transfer_id"] == "m"])
     assert alone.difference.empty
     assert "2 lines by 1 transfer;" in str(alone)
+
+
+@pytest.mark.parametrize("begins", [None, 5])
+def test_the_periods_that_moved_are_restated_the_earliest_first(
+    begins: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three closes one has not moved. What was taken over counts where the store begins late."""
+
+    def closed(number: int, end: int, basis: str, state: str = "closed") -> Any:
+        return Closed(
+            hash=f"h{number}", end=end, basis=basis, state=state, period="2026-01", tz="UTC",
+            known_at=KNOWN, record=SimpleNamespace(number=number),
+            opening=opened(100).iloc[: 2 if begins else 0],
+        )  # fmt: skip
+
+    closes = [closed(2, 9, "created"), closed(4, 3, "created"), closed(5, 1, "created")]
+    records = [SimpleNamespace(number=number) for number in range(1, 7)]
+    gone: list[list[int]] = []
+
+    def accepted_gone(before: Any, table: str) -> list[str]:
+        assert table == "transfers"
+        gone.append([record.number for record in before])
+        return ["x"]
+
+    def booked_since(given: Any, current: Any, events: Any, left_out: Any) -> Any:
+        assert (given, current, events.name) == (closes, "then", "events")
+        assert left_out == {key: {"x"} for key in ("h2", "h4", "h5")}
+        now, then = table(NOW), table(THEN)
+        return [(one, now if one.end == 1 else then, now) for one in closes]
+
+    taken_over = SimpleNamespace(opening=opened(100))
+    monkeypatch.setattr(closing, "closes_of", lambda _: [*closes, closed(6, 1, "created", "open")])
+    monkeypatch.setattr(closing, "accepted_gone", accepted_gone)
+    monkeypatch.setattr(closing, "booked_since", booked_since)
+    monkeypatch.setattr(closing, "steadily", lambda look: look())
+    monkeypatch.setattr(closing, "judge_accounts", lambda accounts: taken_over)
+    store: Any = SimpleNamespace(
+        records=lambda as_of=None: records, current=lambda name, as_of: as_of,
+        snapshot=lambda name, as_of: SimpleNamespace(name=name, begins=begins),
+        accounts=lambda as_of: None,
+    )  # fmt: skip
+    found = closing.restatements(store, as_of="then")
+    assert [one.close.end for one in found] == [3, 9]
+    assert [lines(one.bridge) for one in found] == [MOVED, MOVED]
+    assert gone == [[1], [1, 2, 3], [1, 2, 3, 4]]
+    monkeypatch.setattr(closing, "closes_of", lambda _: [])
+    assert closing.restatements(store) == []

@@ -7,6 +7,7 @@ import random
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -20,7 +21,7 @@ from test_matching import paid, transfer
 import fundlab as fl
 from fundlab import bank, cli
 from fundlab.bank.proof_of_cash import Book
-from fundlab.bank.reconciliation import _from_ledger, _items_in
+from fundlab.bank.reconciliation import _between, _doubled, _from_ledger, _items_in
 from fundlab.base.errors import AnalysisError, OtherSideWarning
 from fundlab.sandbox.bank_book import FAULTS, book, statement_file
 
@@ -861,6 +862,30 @@ def test_items_that_cannot_be_carried_on_are_refused(
         path.write_text(content, encoding="utf-8")
     with pytest.raises(AnalysisError, match=words):
         _items_in(path)
+
+
+def test_transfers_are_those_since_a_day_and_those_that_were_open() -> None:
+    rows = pd.DataFrame({"id": [*"abcde"], "asset": ["USD"] * 4 + ["EUR"]})
+    settled = {"a": january(1), "b": january(5), "c": january(6), "d": january(9), "e": january(9)}
+    for old, done, found in (
+        (set(), set(), ["c", "d"]), ({"a"}, set(), ["a", "c", "d"]), ({"a"}, {"a", "c"}, ["d"]),
+        ({"e"}, set(), ["c", "d", "e"]),
+    ):  # fmt: skip
+        chosen = _between(rows, "USD", settled, january(6), old, done)
+        assert chosen["id"].tolist() == found
+    with pytest.raises(AnalysisError, match="carried: transfer x is not among the transfers"):
+        _between(rows, "USD", settled, january(6), {"z", "x"}, set())
+
+
+def test_entries_without_references_are_none_again() -> None:
+    matching: Any = SimpleNamespace(
+        members=pd.DataFrame({"item_id": ["a", "c"]}), open=pd.DataFrame({"item_id": ["b", "d"]})
+    )
+    entries = pd.DataFrame({"entry_id": [*"abcd"], "bank_ref": ["r", "r", None, None],
+                            "amount": [5, 5, 5, 5], "memo": ["m"] * 4})  # fmt: skip
+    assert _doubled(matching, entries) == {"b"}
+    assert _doubled(matching, entries.drop(columns="memo")) == set()
+    assert _doubled(matching, entries.assign(amount=[5, 6, 5, 5])) == set()
 
 
 def test_what_the_bank_kept_back_is_listed_and_explained(tmp_path: Path) -> None:

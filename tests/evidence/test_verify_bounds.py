@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from fake_service import FakeService, transfer
@@ -110,6 +111,36 @@ def test_a_row_group_that_cannot_be_read_is_damage_and_one_that_went_away_is_not
     monkeypatch.setattr(verify, "_inspect", gone)
     with pytest.raises(FileNotFoundError):
         verify._check_table(snapshot)
+
+
+def test_ids_of_equal_hashes_are_counted_by_their_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = fl.sample().snapshot("fiat_accounts")
+    assert verify._check_table(snapshot) == []
+
+    def equal(keys: pa.Table) -> Any:
+        return np.zeros(keys.num_rows, np.uint64)
+
+    monkeypatch.setattr(verify, "_hashes_of", equal)
+    monkeypatch.setattr(verify, "_wrong_pointers", lambda *given: [])
+    for ids, found in ((["a", "b"], []), (["a", "b", "a", "c", "b", "b"], ["a 2", "b 3"])):
+        rows = pa.table({"id": ids})
+        monkeypatch.setattr(verify, "read_current", lambda *given, rows=rows: rows)
+        problems = verify._check_table(snapshot)
+        assert sorted(f"{one.where} {one.found[0]}" for one in problems) == found
+        assert {(one.rule, one.expected) for one in problems} <= {("unique_id", "1 row")}
+    monkeypatch.setattr(verify, "MAX_PROBLEMS", 1)
+    assert len(verify._check_table(snapshot)) == 1
+
+
+def test_the_key_of_a_row_is_read_from_its_row_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(number: int, schema: pa.Schema) -> pa.Table:
+        assert (number, schema.names) == (1, ["id"])
+        return pa.table({"id": ["x", "y", "z"]})
+
+    monkeypatch.setattr(verify, "PartReader", lambda part: SimpleNamespace(read=read))
+    one: Any = SimpleNamespace(groups_of=lambda rows: np.array([1]), starts=[0, 5, 8])
+    for row, key in ((5, "x"), (6, "y"), (7, "z")):
+        assert verify._key_at(one, row, TABLES["transfers"]) == {"id": key}
 
 
 def test_a_key_of_several_columns_is_hashed_by_each() -> None:
