@@ -91,11 +91,14 @@ class TableStore(StoreFiles):
         keys = [name for name in found.order if name not in names]
         first, end = start_ns(since, "since"), start_ns(until, "until")
         where = _profiles(found, profile_id)
+        enums = [column.name for column in found.of_kind("enum")]
 
         def look() -> tuple[pa.Table, dict[str, Any]]:
             manifest = self.manifest()
             snapshot = self.current(table, as_of, pin=pin, manifest=manifest)
-            rows = read_current(snapshot, [*names, *keys], first=first, end=end, where=where)
+            rows = read_current(
+                snapshot, [*names, *keys], first=first, end=end, where=where, coded=enums
+            )
             if settled:
                 rows = with_settlement(rows, _settlements(self, snapshot, as_of, pin, manifest))
             return rows, _known(self, snapshot, first, as_of, pin, end, manifest)

@@ -186,12 +186,15 @@ class PartReader:
 
 
 def each_row_group(
-    wanted: Iterable[tuple[Part, Sequence[int]]], work: Callable[[PartReader, int], T]
+    wanted: Iterable[tuple[Part, Sequence[int]]],
+    work: Callable[[PartReader, int], T],
+    coded: Sequence[str] = (),
 ) -> Iterator[T]:
-    """What ``work`` makes of the row groups with these numbers, in this order; several at once."""
+    """What ``work`` makes of the row groups with these numbers, in this order; several at once.
+    Its readers give the columns ``coded`` dictionary-coded."""
 
     def done(part: Part, number: int) -> T:
-        return work(PartReader(part), number)
+        return work(PartReader(part, coded), number)
 
     tasks = [(part, number) for part, numbers in wanted for number in numbers]
     if len(tasks) <= 1:  # as of most tables: what is at hand needs no threads

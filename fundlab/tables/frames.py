@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -52,14 +53,18 @@ def to_frame(rows: pa.Table, table: Table | str | None = None) -> pd.DataFrame:
         if column.name not in frame.columns:
             continue
         values = rows.column(column.name)
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(pa.string())
-        met = set(values.unique().drop_null().to_pylist())
+        if not pa.types.is_dictionary(values.type):
+            values = values.dictionary_encode()
+        met = set(values.unique().to_pylist()) - {None}
         categories = [*column.members, *sorted(met - {*column.members})]
-        codes = pc.index_in(values, value_set=pa.array(categories, pa.string()), skip_nulls=True)
-        frame[column.name] = pd.Categorical.from_codes(
-            codes.fill_null(-1).to_numpy(), dtype=pd.CategoricalDtype(categories)
-        )
+        chunks = values.unify_dictionaries().chunks
+        texts = chunks[0].dictionary.cast(pa.string()) if chunks else pa.array([], pa.string())
+        places = pc.index_in(texts, value_set=pa.array(categories, pa.string()))
+        # the category of each text, and at last that of none
+        place_of = np.append(places.fill_null(-1).to_numpy(), -1).astype(np.int32)
+        given = [chunk.indices.cast(pa.int32()).fill_null(len(texts)) for chunk in chunks]
+        codes = np.concatenate([np.empty(0, np.int32), *(place_of[one] for one in given)])
+        frame[column.name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(categories))
     if frame.empty:
         for name in frame.columns[frame.dtypes == text]:
             # an empty column from Arrow has no chunk, and pandas 3.1 cannot merge two of those

@@ -158,12 +158,12 @@ def test_a_merge_in_the_middle_of_it_is_no_matter(
     original, turns = PartReader.__init__, iter([True])
     monkeypatch.setattr(compaction, "GRACE_S", 0)
 
-    def late(reader: PartReader, part: Part) -> None:
+    def late(reader: PartReader, part: Part, *coded: Any) -> None:
         if part.header.table == "transfers" and next(turns, False):
             store.compact()
             with store.lock():
                 assert not part.path.exists()
-        original(reader, part)
+        original(reader, part, *coded)
 
     monkeypatch.setattr(PartReader, "__init__", late)
     store.publish(tmp_path / "open")

@@ -23,7 +23,7 @@ from pyarrow import fs
 from fundlab import Store
 from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
 from fundlab.store import compaction, objects
-from fundlab.store.parts import Part, PartReader
+from fundlab.store.parts import PartReader
 from fundlab.store.remote import RemotePath, locate
 from fundlab.store.remote_files import RemoteFiles, shown_to
 
@@ -213,8 +213,8 @@ def test_a_compaction_during_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled(Store("books/july", filesystem=Distant()))
     before, turns, original = store.read("transfers"), iter([True]), PartReader.__init__
 
-    def late(reader: PartReader, part: Part) -> None:
-        original(reader, part)
+    def late(reader: PartReader, *given: Any) -> None:
+        original(reader, *given)
         if next(turns, False):
             again = Store("books/july", filesystem=Distant())
             assert "transfers" in again.compact()

@@ -107,6 +107,34 @@ class TestToFrame:
             "PENDING", "COMPLETED", "FAILED", "SLEEPING",
         ]  # fmt: skip
 
+    @pytest.mark.parametrize("coded", [False, True])
+    def test_only_the_values_that_occur_are_categories(self, coded: bool) -> None:
+        """A dictionary may also list what was filtered out, and each chunk has its own."""
+        first = pa.array(["GONE", "FAILED", None, "SLEEPING"])
+        second = pa.array(["AWAKE", "SLEEPING", "PENDING"])
+        pieces = [one.dictionary_encode() if coded else one for one in (first, second)]
+        rows = pa.table({"status": pa.chunked_array([pieces[0].slice(1), pieces[1]])})
+        found = to_frame(rows, "transfers")["status"]
+        assert found.astype(object).where(found.notna(), None).tolist() == [
+            "FAILED", None, "SLEEPING", "AWAKE", "SLEEPING", "PENDING",
+        ]  # fmt: skip
+        assert found.cat.categories.tolist() == [
+            "PENDING", "COMPLETED", "FAILED", "AWAKE", "SLEEPING",
+        ]  # fmt: skip
+
+    def test_values_beside_as_many_categories_as_their_type_can_number(self) -> None:
+        texts = [f"v{number:03}" for number in range(128)]
+        numbers = pa.array([127, None, 0], pa.int8())
+        coded = pa.DictionaryArray.from_arrays(numbers, pa.array(texts))
+        found = to_frame(pa.table({"status": coded}), "transfers")["status"]
+        assert found.isna().tolist() == [False, True, False]
+        assert found.dropna().tolist() == ["v127", "v000"]
+
+    def test_a_column_of_nothing_has_the_categories(self) -> None:
+        found = to_frame(pa.table({"status": pa.nulls(2)}), "transfers")["status"]
+        assert found.isna().all()
+        assert found.cat.categories.tolist() == ["PENDING", "COMPLETED", "FAILED"]
+
     def test_flags_and_counts_are_nullable(self) -> None:
         body = b'{"events":[{"id":"a","undelivered_webhooks":3},{"id":"b","is_test":true}]}'
         frame = to_frame(decode_page("events", body).rows)
