@@ -152,6 +152,8 @@ class _Store:
     units: Units
     missing: Bools
     shared: bool
+    written: bool = False  # by who assigned a value; from then on `whole` is not looked at
+    whole: bool | None = None  # whether no value is missing, once somebody asked
 
 
 def _operators(name: str) -> tuple[Any, Any]:
@@ -170,7 +172,7 @@ def _comparison(op: Callable[[Any, Any], Any]) -> Any:
     def method(self: DecimalArray, other: Any) -> Any:
         if isinstance(other, pd.Series | pd.Index | pd.DataFrame):
             return NotImplemented
-        return operators.compare(self._column, other, op)
+        return operators.compare(self._column, other, op, self._whole)
 
     return method
 
@@ -308,6 +310,17 @@ class DecimalArray(ExtensionArray):
         return (units, missing) if self._rows is None else (units[self._rows], missing[self._rows])
 
     @property
+    def _whole(self) -> bool:
+        """Whether no value is missing: a column that nobody writes to is searched once."""
+        store = self._store
+        if not store.written:
+            if store.whole is None:
+                store.whole = not store.missing.any()
+            if store.whole:
+                return True
+        return not self._missing.any()
+
+    @property
     def _pa_array(self) -> pa.ChunkedArray:
         """Where pandas looks for the values of an Arrow type."""
         return pa.chunked_array([self.__arrow_array__()])
@@ -365,6 +378,7 @@ class DecimalArray(ExtensionArray):
             units, missing = np.uint64(0), True
         else:
             (units,), (missing,) = convert.from_any([value])
+        self._store.written = True  # first: others may be asking whether it is whole
         if self._store.shared:
             self._store.units = self._store.units.copy()
             self._store.missing = self._store.missing.copy()
@@ -739,7 +753,7 @@ class DecimalArray(ExtensionArray):
 
     def _present(self, skipna: bool) -> Units | None:
         """The values that count, or None where a missing one makes the result missing."""
-        if not self._missing.any():
+        if self._whole:
             return self._units
         return self._units[~self._missing] if skipna else None
 

@@ -16,6 +16,16 @@
 #error "Arrow's buffers are written as little-endian machines hold numbers"
 #endif
 
+/* Compiled again for processors that compare four or eight words at once; the C library takes the
+   one that fits when it loads this. */
+#ifndef SEVERAL_AT_ONCE
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12
+#define SEVERAL_AT_ONCE __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#else
+#define SEVERAL_AT_ONCE
+#endif
+#endif
+
 typedef uint64_t word;
 typedef __int128 wide;
 typedef unsigned __int128 uwide;
@@ -221,9 +231,19 @@ int64_t equal(const word *a, int64_t a_step, const word *b, int64_t b_step, uint
     return FITS;
 }
 
-int64_t less(const word *a, int64_t a_step, const word *b, int64_t b_step, uint8_t *out,
-             int64_t count) {
-    for (int64_t i = 0; i < count; i++, a += a_step, b += b_step) out[i] = get(a) < get(b);
+static inline uint8_t is_less(word low, word high, word other_low, word other_high) {
+    return ((int64_t)high < (int64_t)other_high) | ((high == other_high) & (low < other_low));
+}
+
+/* Beside one value words are compared, several at once; two columns wait for their memory. */
+SEVERAL_AT_ONCE int64_t less(const word *a, int64_t a_step, const word *b, int64_t b_step,
+                             uint8_t *out, int64_t count) {
+    if (a_step && b_step)
+        for (int64_t i = 0; i < count; i++, a += 2, b += 2) out[i] = get(a) < get(b);
+    else if (a_step)
+        for (int64_t i = 0; i < count; i++, a += 2) out[i] = is_less(a[0], a[1], b[0], b[1]);
+    else
+        for (int64_t i = 0; i < count; i++, b += b_step) out[i] = is_less(a[0], a[1], b[0], b[1]);
     return FITS;
 }
 
@@ -257,15 +277,31 @@ int64_t to_floats(const word *a, double *out, int64_t count) {
 
 /* ------------------------------------------------------------------------------ reductions */
 
-int64_t extreme(const word *a, int64_t count, int64_t largest, word *out) {
-    word flip = largest ? 0 : ~(word)0, low = a[0] ^ flip; /* the least is the largest, flipped */
-    int64_t high = (int64_t)(a[1] ^ flip);
-    for (int64_t i = 0; i < count; i++, a += 2) {
-        int64_t top = (int64_t)(a[1] ^ flip);
-        if (__builtin_expect(top >= high, 0) && (top > high || (a[0] ^ flip) > low))
-            high = top, low = a[0] ^ flip;
+enum { LANES = 16 }; /* as many maxima are kept: more than one is looked at in one step */
+
+SEVERAL_AT_ONCE int64_t extreme(const word *a, int64_t count, int64_t largest, word *out) {
+    word flip = largest ? 0 : ~(word)0, low[LANES]; /* the least is the largest, flipped */
+    int64_t high[LANES], i = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        low[lane] = a[0] ^ flip, high[lane] = (int64_t)(a[1] ^ flip);
+    for (; i + LANES <= count; i += LANES, a += 2 * LANES)
+        for (int lane = 0; lane < LANES; lane++) {
+            word under = a[2 * lane] ^ flip;
+            int64_t top = (int64_t)(a[2 * lane + 1] ^ flip);
+            int more = (top > high[lane]) | ((top == high[lane]) & (under > low[lane]));
+            high[lane] = more ? top : high[lane];
+            low[lane] = more ? under : low[lane];
+        }
+    wide most = get((word[]){low[0], (word)high[0]});
+    for (int lane = 1; lane < LANES; lane++) {
+        wide one = get((word[]){low[lane], (word)high[lane]});
+        most = one > most ? one : most;
     }
-    out[0] = low ^ flip, out[1] = (word)high ^ flip;
+    for (; i < count; i++, a += 2) {
+        wide one = get((word[]){a[0] ^ flip, a[1] ^ flip});
+        most = one > most ? one : most;
+    }
+    put(out, (uwide)most ^ ((uwide)flip << 64 | flip));
     return FITS;
 }
 

@@ -30,10 +30,11 @@ def call(name: str, *arguments: Any) -> int:
     given: list[Any] = []
     for argument in arguments:
         if isinstance(argument, np.ndarray):
-            arrays.append(
-                np.require(argument, requirements=["C", "A"])
-            )  # a copy must outlive the call
-            given.append(ctypes.c_void_p(arrays[-1].ctypes.data))
+            flags = argument.flags
+            if not (flags.c_contiguous and flags.aligned):
+                argument = np.require(argument, requirements=["C", "A"])
+            arrays.append(argument)  # a copy must outlive the call
+            given.append(ctypes.c_void_p(argument.__array_interface__["data"][0]))
         else:
             given.append(ctypes.c_int64(argument) if isinstance(argument, int) else argument)
     answer: int = function(*given)

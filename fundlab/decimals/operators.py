@@ -30,7 +30,10 @@ _KERNELS: dict[str, Callable[[Units, Units], Units]] = {
 }
 
 
-def boolean(values: Bools, missing: Bools) -> Any:
+def boolean(values: Bools, missing: Bools, whole: bool = False) -> Any:
+    """A nullable array, of ``missing`` itself where it is not known to be ``whole``."""
+    if whole:  # zeros of the system's, which are neither written nor read
+        return pd.arrays.BooleanArray(values, np.zeros(len(values), bool))
     return pd.arrays.BooleanArray(values & ~missing if missing.any() else values, missing)
 
 
@@ -167,12 +170,12 @@ def _divisors(column: Column) -> Units:
 # ---- comparison
 
 
-def compare(column: Column, other: Any, op: Callable[[Any, Any], Any]) -> Any:
+def compare(column: Column, other: Any, op: Callable[[Any, Any], Any], whole: bool = False) -> Any:
     """A nullable boolean array; floats are compared by their exact value, and text of an amount,
     from which a column can be made, by the amount.
 
     Text such as ``1,10`` raises, for an empty answer would look like one; a word equals no value,
-    and raises TypeError with ``<``.
+    and raises TypeError with ``<``. ``whole``: no value of the column is missing.
     """
     units, missing = column
     count = len(units)
@@ -189,7 +192,8 @@ def compare(column: Column, other: Any, op: Callable[[Any, Any], Any]) -> Any:
         except (ValueError, OverflowError):
             pass  # a number that no value equals, but each is less or greater than
         else:
-            return boolean(_COMPARED[op](units, units_of_one), missing.copy())
+            own = missing if whole else missing.copy()
+            return boolean(_COMPARED[op](units, units_of_one), own, whole)
     if is_number(other) or isinstance(other, bool | np.bool_ | float | np.floating | Fraction):
         return boolean(op(_signs_against(units, other), 0), missing.copy())
     if not pd.api.types.is_list_like(other):
@@ -221,7 +225,8 @@ def compare(column: Column, other: Any, op: Callable[[Any, Any], Any]) -> Any:
         gone = missing | np.array([is_missing(one) for one in other], bool)
         pairs = zip(text.to_objects(*column, None), other, gone, strict=True)
         return boolean(np.array([not lost and bool(op(a, b)) for a, b, lost in pairs], bool), gone)
-    return boolean(_COMPARED[op](units, theirs), missing | gone)
+    whole = whole and getattr(other, "_whole", False)
+    return boolean(_COMPARED[op](units, theirs), missing if whole else missing | gone, whole)
 
 
 _COMPARED: dict[Callable[[Any, Any], Any], Callable[[Units, Units], Bools]] = {

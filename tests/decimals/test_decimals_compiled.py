@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+import random
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,8 @@ from decimal_laws import columns, decimals, units
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fundlab.decimals import DecimalArray, kernels
+from fundlab.base.compiled import compile_source, load
+from fundlab.decimals import DecimalArray, int128, kernels
 from fundlab.decimals.scalars import format_one
 
 OF_TWO = [
@@ -110,3 +113,26 @@ def test_many_rows(same: Any) -> None:
         for scaled in (series, series / 7, pd.concat([series, series / 1_000_003])):
             for op in OF_ONE:
                 same(lambda op=op, scaled=scaled: op(scaled))
+
+
+def test_processors_that_compare_fewer_at_once_find_the_same(tmp_path: Path, compiled: Any) -> None:
+    """What a processor without wide registers runs, as this machine may have them."""
+    path = tmp_path / "libkernels.so"
+    assert compile_source(kernels.SOURCE, path, "-DSEVERAL_AT_ONCE=")
+    plain, rng = load(kernels.SOURCE, path), random.Random(37)
+    for count in (1, 15, 16, 17, 100):
+        for words in (3, 2**64):  # mostly the same, and hardly ever
+            rows = np.array(
+                [[rng.randrange(words) for _ in (0, 1)] for _ in range(count)], np.uint64
+            )
+            found = []
+            for library in (compiled, plain):
+                with pytest.MonkeyPatch.context() as patched:
+                    patched.setattr(kernels, "library", library)
+                    found.append(
+                        [int128.extreme(rows, True), int128.extreme(rows, False)]
+                        + [int128.less(rows, one).tolist() for one in (rows[::-1], rows[:1])]
+                        + [int128.less(rows[-1:], rows).tolist()]
+                    )
+            assert found[0] == found[1]
+            assert found[0][:2] == [choose(int128.to_ints(rows)) for choose in (max, min)]

@@ -62,7 +62,11 @@ def test_quotients_products_and_comparisons(left_bits: int, right_bits: int) -> 
     a, b = array(left), array(right)
     assert (a > b).tolist() == [x > y for x, y in pairs]
     assert (a == b).tolist() == [x == y for x, y in pairs]
-    assert (a <= Decimal(format_one(right[0]))).tolist() == [x <= right[0] for x in left]
+    for one in (*right[:3], left[0]):
+        scalar = Decimal(format_one(one))
+        assert (a <= scalar).tolist() == [x <= one for x in left]
+        assert (a < scalar).tolist() == [x < one for x in left]
+        assert (a == scalar).tolist() == [x == one for x in left]
 
 
 def test_ties_go_to_the_even_neighbour() -> None:
@@ -83,7 +87,7 @@ def test_ties_go_to_the_even_neighbour() -> None:
 @pytest.mark.parametrize("bits", [1, 30, 33, 64, 70, 84, 100, 126])
 def test_order_distinct_values_and_extremes(bits: int) -> None:
     rng = random.Random(bits)
-    for rows in (1, 2, 3, 600):
+    for rows in (1, 2, 3, 5, 6, 600):
         values = numbers(rng, bits, rows)
         values += values[: rows // 3] + [values[0]] * 9
         column, series = array(values), pd.Series(values, dtype=object)

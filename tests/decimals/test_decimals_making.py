@@ -282,6 +282,23 @@ def test_views_of_views() -> None:
     assert pa.array(array[::2]).to_pylist() == [1, 3]
 
 
+def test_what_is_written_after_a_column_was_found_without_gaps_counts() -> None:
+    array = column("1", "2", "3").array.copy()
+    asked, other = array[:2], column("1", "1", "1").array.copy()
+    for _ in range(2):
+        assert (array > other).tolist() == [False, True, True]
+        assert (asked.max(skipna=False), array.max(skipna=False)) == (2, 3)
+    view = array[1:]
+    view[0] = None
+    assert (array > other).tolist() == (other < array).tolist() == [False, pd.NA, True]
+    assert (array > 1).tolist() == [False, pd.NA, True]
+    assert asked.max(skipna=False) is pd.NA
+    assert (asked.max(), array[2:].max(skipna=False)) == (1, 3)
+    array[1] = "5"
+    assert (array > 1).tolist() == [False, True, True]
+    assert (asked.max(skipna=False), view.max(skipna=False)) == (5, 5)
+
+
 def test_what_is_below_a_null_does_not_count() -> None:
     words = np.array([[5, 0], [2**64 - 1, 2**63 - 1]], np.uint64)
     buffers = [pa.py_buffer(b"\x01"), pa.py_buffer(words)]
