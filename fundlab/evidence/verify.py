@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from fundlab.evidence.table_store import TableStore
 
 MAX_PROBLEMS: Final = 1_000
-_JUDGED_AT_ONCE: Final = 4 * ROW_GROUP_ROWS
+_JUDGED_AT_ONCE: Final = 2 * ROW_GROUP_ROWS
 """Transfers in memory before they are held to the rules: to ask takes as long as 60,000 rows."""
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 DAMAGE: Final = ("file", "schema", "pointer", "anchor")
@@ -473,6 +473,7 @@ class _RowsChecked:
         rows = pa.concat_tables(self._waiting)
         self._waiting.clear()
         self._keep(broken_rows(_lazy(connection, rows), _collected))
+        pa.default_memory_pool().release_unused()
 
     def _end(self, connection: duckdb.DuckDBPyConnection) -> None:
         if self._waiting:
