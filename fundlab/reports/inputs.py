@@ -71,6 +71,11 @@ class Held:
         """A copy reads the rows for itself."""
         return {name: value for name, value in vars(self).items() if name != "_rows"}
 
+    def forget(self) -> None:
+        """Give their memory back: who asks again reads them again."""
+        if (held := vars(self).pop("_rows", None)) is not None:
+            held[0].close()
+
     @contextmanager
     def asked(self) -> Iterator[Relation]:
         """The rows, for analyses within; on the created basis they do not say when they settled."""

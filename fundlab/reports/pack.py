@@ -160,6 +160,7 @@ def read_pack(
         )
         flux = changes_against(then, now.filter(f"NOT {INTERNAL}"), known=True)
         sizes = {"transfers": count(transfers)}
+    seen.rows.forget()  # Typst takes as much again
     sizes |= {name: store.current(name, pin=pin).count for name in TABLES if name not in sizes}
     data = [(name, close.limit(name), sizes[name]) for name in TABLES]
     drawn = None

@@ -670,9 +670,13 @@ def test_a_close_that_was_just_made_can_be_copied(tmp_path: Path) -> None:
     made = store.close("2026-02", by="Ana")
     assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
     assert dataclasses.asdict(made)["record"]["content"] == made.content
-    for name, close in (("made", made), ("copied", copy.deepcopy(made))):
+    held = "_rows"
+    assert held in vars(made.seen.rows)
+    for name, close in (("made", made), ("copied", copy.deepcopy(made)), ("again", made)):
         reports.write_pack(store, close, tmp_path / name)
+        assert held not in vars(close.seen.rows)  # they are read again where they are asked for
     csvs = sorted(path.name for path in (tmp_path / "made").glob("*.csv"))
     assert csvs
     for name in csvs:
-        assert (tmp_path / "copied" / name).read_bytes() == (tmp_path / "made" / name).read_bytes()
+        content = (tmp_path / "made" / name).read_bytes()
+        assert all((tmp_path / one / name).read_bytes() == content for one in ("copied", "again"))
