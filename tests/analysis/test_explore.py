@@ -41,7 +41,7 @@ def column(table: Table | None, name: str) -> list[str]:
 @pytest.fixture(scope="module")
 def found() -> Exploration:
     frame = decimal_typed(ROWS[::-1])
-    history = frame[frame["id"] != "t03"].assign(published_at=pd.Timestamp("2026-02-01", tz="UTC"))
+    history = frame[frame["id"] != "half"].assign(published_at=pd.Timestamp("2026-02-01", tz="UTC"))
     return explore(frame, reported(TOTALS), history=history)
 
 
@@ -77,6 +77,7 @@ def test_a_candidate_stands_among_those_before_and_after_it(found: Exploration) 
     )  # fmt: skip
     assert column(half.around, "id") == ["half"]
     assert column(half.around, "profile_id") == ["p4"]
+    assert half.versions is None, "of which nobody has seen any"
 
 
 @pytest.mark.parametrize(("place", "ids"), [(0, range(6)), (13, range(8, 14))])
@@ -87,17 +88,10 @@ def test_of_the_first_and_the_last_there_are_fewer_around(place: int, ids: range
         row["balance_asset"] = "EUR" if row is rows[place] else None
         row["asset"] = "EUR"
     frame = decimal_typed(rows)
-    for given in (frame, frame.drop(columns="balance_asset")):
-        (difference,) = explore(given, reported({("p1", "EUR"): D(105)})).differences
-        assert column(difference.candidates[0].around, "id") == [f"t{n:02}" for n in ids]
-        assert difference.candidates[0].versions is None
-
-
-def test_versions_that_nobody_has_seen_are_not_shown() -> None:
-    frame = decimal_typed(ROWS)
-    history = frame[frame["id"] == "t00"]
-    (first, _) = explore(frame, reported(TOTALS), history=history).differences
-    assert first.candidates[0].versions is None
+    given = frame if place else frame.drop(columns="balance_asset")
+    (difference,) = explore(given, reported({("p1", "EUR"): D(105)})).differences
+    assert column(difference.candidates[0].around, "id") == [f"t{n:02}" for n in ids]
+    assert difference.candidates[0].versions is None
 
 
 def test_an_exploration_in_lines(found: Exploration) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fundlab.bank.search import Group, Item, Search
+from fundlab.bank.search import Group, Item, Search, place_of
 
 Edges = set[frozenset[int]]
 
@@ -40,6 +40,7 @@ def test_what_a_counterpart_may_come_to() -> None:
 
 def test_what_is_open_is_in_its_order() -> None:
     found = search(*(item(n, 5, 1) for n in (2, 0, 1, -3, -1, -2)))
+    assert [place_of(number) for number in (0, 2, -1)] == [(False, 0), (False, 2), (True, 1)]
     assert [one.number for one in found.left(entries=True)] == [0, 1, 2]
     assert [one.number for one in found.left(entries=False)] == [-1, -2, -3]
     found._take(Group("x", {0, -2}))
@@ -172,9 +173,9 @@ def test_a_rule_allows_so_much_and_so_many_days(amount: int, day: int, found: bo
 
 
 def test_the_days_that_may_be_near_reach_as_far_as_the_longest_item() -> None:
-    found = search(item(0, 5, 10, 12), item(-1, 5, 1, 3), window=3)
+    found = search(item(0, 5, 10), item(-1, 5, 1, 3), item(-2, 5, 7), window=3)
     assert found.longest == 2
-    assert found.reach(found.items[0]) == range(6, 19)
+    assert found.reach(found.items[0]) == range(6, 17)
 
 
 def test_sums_of_a_day_and_of_a_window() -> None:
@@ -187,6 +188,11 @@ def test_sums_of_a_day_and_of_a_window() -> None:
         frozenset((0, -1, -2)), frozenset((0, -1, -3))
     }  # fmt: skip
     assert by_window.chance.keys() == edges(search_again(by_window))
+    two = search(item(0, 30, 6), *ours[:2])
+    assert edges(two.by_sum(two.window_pools)) == {frozenset((0, -1, -2))}
+    one = search(item(0, 30, 6), ours[0])
+    assert not edges(one.by_sum(one.window_pools))
+    assert one.tries == 0
     less = search(item(0, 28, 6), *ours)
     assert edges(less.by_sum(less.day_pools, 2)) == {frozenset((0, -1, -2))}
     charged = search(item(0, 28, 6, charges=2), *ours)
@@ -299,3 +305,55 @@ def test_what_is_in_doubt_is_asked_where_nothing_better_took_it() -> None:
     found.ask_what_is_in_doubt()
     assert found.questions == [("sum", [frozenset((0, -1))])]
     assert found.held == dict.fromkeys((0, -1), "a sum that chance makes, too")
+
+
+def stepped(how: str, *given: set[int], more: int = 0, chance: float = 0.0) -> Search:
+    """After a step of these edges; ``more`` items beside theirs, and each tried once."""
+    numbers = {n for edge in given for n in edge} | {n + 90 for n in range(more)}
+    found = search(*(item(n, 5, 1) for n in numbers))
+
+    def possible() -> Iterable[frozenset[int]]:
+        for edge in map(frozenset, given):
+            found.tries += 1
+            found.chance[edge] = chance
+            yield edge
+
+    found.step(how, possible())
+    return found
+
+
+def groups(found: Search) -> list[tuple[str, set[int], bool]]:
+    return [(group.how, group.members, group.block) for group in found.groups]
+
+
+def test_a_step_takes_what_has_one_answer_and_asks_about_the_rest() -> None:
+    assert groups(stepped("name", {0, -1})) == [("name", {0, -1}, False)]
+    block = stepped("name", {0, -1}, {0, -2})
+    assert groups(block) == [("name", {0, -1, -2}, True)]
+    assert len(block.open) == 1
+    for how, kind in (("day", "day"), ("counterparty", "counterparty_sum")):
+        assert groups(stepped(how, {0, -1, -2})) == [(kind, {0, -1, -2}, False)]
+    two = stepped("counterparty", {0, -1, -2}, {1, -3}, {1, -4})
+    assert ("counterparty_sum", {0, -1, -2}, False) in groups(two)
+    assert ("counterparty", {1, -3, -4}, True) in groups(two)
+    asked = stepped("tolerance", {0, -1}, {0, -2})
+    assert groups(asked) == []
+    assert asked.held == dict.fromkeys((0, -1, -2), "several answers")
+    assert not asked.open
+    assert groups(stepped("tolerance", {0, -1})) == [("tolerance", {0, -1}, False)]
+
+
+@pytest.mark.parametrize(
+    ("more", "chance", "taken"), [(17, 0.02, True), (18, 0.01, True), (18, 0.0101, False)]
+)
+def test_what_chance_makes_is_taken_among_few_or_where_it_is_unlikely(
+    more: int, chance: float, taken: bool
+) -> None:
+    """Of 20 and of 21 items, tried once."""
+    found = stepped("day", {0, -1, -2}, more=more, chance=chance)
+    assert len(found.items) == more + 3
+    assert (groups(found) == [("day", {0, -1, -2}, False)]) is taken
+    assert found.doubts == ({} if taken else {frozenset((0, -1, -2)): "day"})
+    named = stepped("counterparty", {0, -1, -2}, more=more, chance=chance)
+    assert bool(named.questions) is not taken
+    assert set(named.held.values()) == (set() if taken else {"a sum that chance makes, too"})
