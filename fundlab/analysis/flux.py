@@ -251,7 +251,7 @@ def _makers(
         side, whole = (after, now.moved) if more else (before, was.moved)
         side, whole = (side, whole) if whole else (before or after, was.moved or now.moved)
         ways = [[(Fraction(difference * moved, whole), id_) for id_, moved, _ in side]]
-    sign, best = (1 if difference > 0 else -1), None
+    sign, outcomes = (1 if difference > 0 else -1), []
     for way in ways:
         named: list[str] = []
         made = Fraction(0)
@@ -261,9 +261,8 @@ def _makers(
             named, made = [*named, id_], made + part
         left = abs(difference - made)
         rank = (left >= limit, len(named) if left < limit else left)
-        if best is None or rank < best[0]:
-            best = rank, named, made
-    return ([], Fraction(0)) if best is None else best[1:]
+        outcomes.append((rank, named, made))
+    return min(outcomes, key=lambda one: one[0])[1:]
 
 
 def _nearest(amount: Fraction, step: int) -> int:

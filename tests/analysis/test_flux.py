@@ -284,6 +284,7 @@ def ends(**amounts: int) -> Ends:
         ("average", sums(2, 20), sums(2, 30), 10, ends(x=5, y=15), ends(a=20, b=10), 1, "a",
          (10, 1)),
         ("average", sums(2, 20), sums(2, 30), 10, ends(x=14), ends(a=13, b=10), 1, "a", (3, 1)),
+        ("average", sums(2, 20), sums(2, 30), 10, ends(x=10, y=10), ends(a=19), 1, "x y", (10, 1)),
         ("average", sums(2, 20), sums(2, 10), -10, [], ends(a=1, b=9), 1, "a b", (-10, 1)),
         # at a price of 2 before
         ("price", sums(2, 200, 100), sums(2, 230, 100), 30, [],
