@@ -126,7 +126,7 @@ def signed_changes(
     if held:
         rows = rows.with_columns(held_or_settled().alias(by))
     needed = (*(("id",) if named else ()), *KEYS, "total", by)
-    span = None if {*needed} <= _sound.get() else _span(bench, rows, view, by, needed)
+    span = None if _sound.get().issuperset(needed) else _span(bench, rows, view, by, needed)
     rows = rows.filter(counts(view))
     return rows.with_columns(asset=moved_asset(), change=change(), at=nw.col(by)), span
 

@@ -117,7 +117,7 @@ def _fits(key: str, value: Any) -> bool:
     if key == "columns":
         return all(isinstance(text, str) for text in value.values())
     if key == "words":
-        return {*value} <= _WORDS and all(
+        return _WORDS.issuperset(value) and all(
             isinstance(some, list) and all(isinstance(word, str) for word in some)
             for some in value.values()
         )
@@ -212,7 +212,7 @@ def _guessed(text: str) -> tuple[list[str], list[tuple[int, list[str]]], dict[st
              for cell in map(str.strip, row)}
             for _, row in lines
         ]  # fmt: skip
-        first = next((n for n, look in enumerate(looks) if {_DAY, _MONEY} <= look), None)
+        first = next((n for n, look in enumerate(looks) if look.issuperset((_DAY, _MONEY))), None)
         if first is None:
             continue
         size = len(lines[first][1])

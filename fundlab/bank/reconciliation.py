@@ -584,7 +584,7 @@ def _answers(candidates: pd.DataFrame) -> dict[str, list[str]]:
 def _doubled(matching: Matching, entries: pd.DataFrame) -> set[str]:
     """Open entries that are another one again, which is matched: same reference, amount, text."""
     keys = ["bank_ref", "amount", "memo"]
-    if not {*keys} <= {*entries.columns}:
+    if not {*keys}.issubset(entries.columns):
         return set()
     same = dict(
         zip(entries["entry_id"], zip(*(entries[k].astype(str) for k in keys), strict=True),

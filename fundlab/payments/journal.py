@@ -419,7 +419,7 @@ class Journal:
         tables = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'")
         if self._about or tables.fetchone() is not None:
             about = dict(database.execute("SELECT name, value FROM about"))
-        if not about.keys() >= _ABOUT:
+        if not _ABOUT.issubset(about):
             what = "is empty" if size == 0 else "does not say whose it is"
             raise StoreDamaged(
                 f"the journal {path} {what}: restore it from a backup, then run again "

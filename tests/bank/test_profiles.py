@@ -8,12 +8,14 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from fundlab import bank, cli
-from fundlab.bank.profiles import proposed, shipped
+from fundlab.bank.model import Rule
+from fundlab.bank.profiles import _fields, proposed, read_profile, shipped
 from fundlab.base.errors import AnalysisError, InvalidRequest
 
 D = Decimal
@@ -259,3 +261,38 @@ def test_a_banks_profile_is_not_taken_for_one_of_the_settings(
         text = " ".join(capsys.readouterr().out.split())
         assert "--bank-profile FILE|NAME A TOML file with the bank's habits" in text
         assert "--profile NAME The profile of config.toml to use" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("skip = 0", {"skip": 0}), ("skip = -1", None),
+        ("reference = '(a)b'", {"reference": "(a)b"}),
+        ("words = {in = ['C'], out = ['D'], booked = ['B'], pending = ['P']}",
+         {"words": {"in": ["C"], "out": ["D"], "booked": ["B"], "pending": ["P"]}}),
+        ("words = {in = ['C', 1]}", None), ("words = {in = ['C'], out = 'D'}", None),
+        ("columns = {amount = 'Betrag', memo = 1}", None),
+        ("rules = [{says = 'x'}, 1]", None),
+        ("rules = [{says = 'x', days = 0, amount = '0'}]",
+         {"rules": (Rule("x", days=0, amount=D(0)),)}),
+    ],
+)  # fmt: skip
+def test_a_key_of_a_profile_fits_or_is_named(
+    tmp_path: Path, text: str, known: dict[str, Any] | None
+) -> None:
+    path = tmp_path / "bank.toml"
+    path.write_text(text, encoding="utf-8")
+    if known is None:
+        with pytest.raises(AnalysisError, match=f": {text.partition(' ')[0]} must be "):
+            read_profile(path)
+    else:
+        assert read_profile(path) == {"rules": ()} | known
+
+
+def test_amounts_are_the_numbers_of_which_some_have_cents() -> None:
+    rows = [["2026-01-02", "101", "5", "rent"], ["2026-01-03", "102", "7.50", "more rent"]]
+    assert dict(_fields(["day", "check", "sum", "text"], rows)) == {
+        "booked_on": "day", "amount": "sum", "memo": "text"
+    }  # fmt: skip
+    whole = [[*row[:2], row[2].partition(".")[0], row[3]] for row in rows]
+    assert dict(_fields(["day", "check", "sum", "text"], whole))["amount"] == "check"

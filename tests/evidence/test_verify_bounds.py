@@ -230,3 +230,14 @@ def test_what_a_page_shows_of_more_problems_than_fit() -> None:
     note = "all of them: store.verify().to_frame()"
     assert note not in Verification("s", 1, 1, 0, few)._repr_html_()
     assert note in Verification("s", 1, 1, 0, many)._repr_html_()
+
+
+def test_rows_that_were_judged_are_judged_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[int] = []
+    monkeypatch.setattr(verify, "_lazy", lambda connection, rows: judged.append(rows.num_rows))
+    monkeypatch.setattr(verify, "broken_rows", lambda *given: [])
+    checked = verify._RowsChecked(SimpleNamespace(), [])  # type: ignore[arg-type]
+    for count in (2, 3):
+        checked._waiting += [pa.table({"id": ["x"]})] * count
+        checked._judge(None)  # type: ignore[arg-type]
+    assert judged == [2, 3]
