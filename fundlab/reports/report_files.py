@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -208,7 +209,8 @@ def sheet_for_people(
     columns = [one for one in columns if one not in said] + ids
     for one in {"type", "status", "line", "rule", "age"} & {*columns}:
         if pd.api.types.is_string_dtype(frame[one].dtype):
-            frame[one] = frame[one].map(lambda code: readable_spans(humanise(code)), "ignore")
+            in_words = cache(lambda code: readable_spans(humanise(code)))  # of many rows, few codes
+            frame[one] = frame[one].map(in_words, "ignore")
     for one in {"status", "line", "rule", "category", "cause", "why"} & {*columns}:
         frame[one] = frame[one].map(lambda code: code.replace("_", " "), "ignore")
     if "period" in columns and isinstance(frame["period"].dtype, pd.DatetimeTZDtype):
