@@ -708,7 +708,7 @@ class _Fetch:
     no_longer_unlisted: set[str] = field(default_factory=set)
     contradicted: set[str] = field(default_factory=set)
     passed: bool = False
-    published: bool = False
+    published: bool = field(init=False)
     pages: int = 0
     rows: int = 0
     seen: dict[str, Watermark] = field(default_factory=dict)

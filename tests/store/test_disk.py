@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from fundlab.base.errors import StoreError
 from fundlab.store import disk
+from fundlab.store.remote import locate
 
 
 @pytest.fixture
@@ -199,3 +201,15 @@ def test_what_a_disk_says_is_an_error_of_the_store(
         with pytest.raises(raised) as caught, wrap(Path("x")):
             raise error
         assert str(caught.value).startswith(says or "")
+
+
+def test_what_was_published_elsewhere_waits_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    memory = MemoryFileSystem()
+    path = locate("books/published", filesystem=memory)
+    (tmp_path / "hidden").write_bytes(b"PAR1")
+    disk.publish(tmp_path / "hidden", path)
+    assert path.read_bytes() == b"PAR1"
+    assert not (tmp_path / "hidden").exists()

@@ -257,7 +257,12 @@ class TestStage:
             raise StoreError("no space")
 
         monkeypatch.setattr(disk, "write_new", full)
-        for ask in (Stage.flush, Stage.discard, lambda stage: stage.pieces):
+
+        def send_more(stage: Stage) -> None:
+            stage.add(self.rows(2))
+            stage._send(0)
+
+        for ask in (Stage.flush, Stage.discard, lambda stage: stage.pieces, send_more):
             stage = Stage(tmp_path / "s", TRANSFERS)
             stage.add(self.rows(1))
             stage._send(0)

@@ -205,6 +205,16 @@ class TestSweep:
             assert "transfers: old rows are not swept: window ignored" in caplog.text
 
 
+def test_a_row_that_changed_without_a_word_is_another_version(tmp_path: Path) -> None:
+    """Whatever its time of update says; one that is older by it is none."""
+    service = FakeService([transfer(n, updated_at=moment(50)) for n in (1, 2, 3)])
+    sync(tmp_path, service)
+    service.transfers[1]["memo"] = "changed"
+    service.transfers[2] |= {"memo": "stale", "updated_at": moment(49)}
+    found = sync(tmp_path, service, full=True)["transfers"]
+    assert (found.new, found.changed, found.unchanged) == (0, 1, 2)
+
+
 class TestWhatIsLeftOut:
     def service(self) -> FakeService:
         return FakeService([transfer(n) for n in range(1, 6)], complete=True)

@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from fundlab.sync import table_pages
 from fundlab.sync.loaders import load_events, load_transfers
 from fundlab.sync.table_pages import Fetched, ask_table, fetch
 from fundlab.sync.windows import Board, Window
-from fundlab.tables import TABLES
+from fundlab.tables import TABLES, decode_page
 
 
 def service_of(seconds: list[int], largest_page: int = 100, **options: Any) -> FakeService:
@@ -392,6 +393,57 @@ def test_there_is_something_to_share_from_two_nanoseconds_on(apart_ns: int, shar
     service = FakeService([transfer(n, created_at=one) for n, one in enumerate(times)])
     found = table_pages._probed_span(service, ask_table(TABLES["transfers"], {}))
     assert found == ((at(3), at(3) + apart_ns) if shared else None)
+
+
+@pytest.mark.parametrize(
+    ("ended", "hungry", "shares"),
+    [(False, True, True), (True, True, False), (False, False, False), (True, False, False)],
+)
+def test_a_window_is_shared_while_pages_of_it_are_left_and_somebody_waits(
+    ended: bool, hungry: bool, shares: bool
+) -> None:
+    windows, split, walked = [Window(at(1), at(9)), None], list[Any](), list[Any]()
+    body = json.dumps({"items": [transfer(3), transfer(5), transfer(4)]}).encode()
+    page = SimpleNamespace(result=lambda: decode_page("transfers", body))
+
+    class Board:
+        def take(self) -> Window | None:
+            return windows.pop(0)
+
+        @property
+        def hungry(self) -> bool:
+            return hungry and not split
+
+        def split(self, window: Window, reached: int) -> Window:
+            split.append((window, reached))
+            return Window(reached, at(7))
+
+        def finished(self) -> None:
+            walked.append("finished")
+
+    def walk(asked: Any) -> Any:
+        walked.append((asked.sent["created_at_gte"].ns, asked.sent["created_at_lt"].ns))
+        one = SimpleNamespace(ended=ended)
+        one.downloads = lambda: iter([(one, page, False), (one, page, True)])
+        return one
+
+    asked = ask_table(TABLES["transfers"], {})
+    found = [*table_pages._side_by_side(walk, asked, Board())]  # type: ignore[arg-type]
+    assert split == [(Window(at(1), at(9)), at(5))] * shares
+    assert walked == [(at(1), at(9)), *[(at(5), at(7))] * shares, "finished"]
+    assert len(found) == 2 + shares
+
+
+def test_who_fails_stops_the_others() -> None:
+    stopped: list[bool] = []
+    board = SimpleNamespace(take=lambda: Window(1, 2), stop=lambda: stopped.append(True))
+
+    def walk(asked: Any) -> Any:
+        raise NetworkError("gone")
+
+    with pytest.raises(NetworkError):
+        next(table_pages._side_by_side(walk, ask_table(TABLES["events"], {}), board))  # type: ignore[arg-type]
+    assert stopped == [True]
 
 
 def test_a_table_that_no_operation_lists() -> None:

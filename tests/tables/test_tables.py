@@ -1,6 +1,8 @@
 """Arrow schemas from the models, and typed frames there and back."""
 
+import inspect
 import itertools
+import runpy
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -223,6 +225,13 @@ class TestDocument:
     def test_the_page_in_the_docs_is_what_the_models_say(self) -> None:
         page = Path(__file__).parents[2] / "notebooks" / "tables.md"
         assert page.read_text(encoding="utf-8") == document()
+
+    def test_it_is_printed_for_who_runs_the_module(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for name, said in (("fundlab.tables.document", ""), ("__main__", document())):
+            runpy.run_path(inspect.getfile(document), run_name=name)
+            assert capsys.readouterr().out == said
 
     def test_it_says_what_each_column_means(self) -> None:
         assert {c.name for table in TABLES.values() for c in table.columns} == MEANINGS.keys()
