@@ -24,6 +24,7 @@ from fundlab.base.errors import (
     ProtocolError,
     ScopeMissing,
     StoreError,
+    ValidationFailed,
 )
 from fundlab.evidence.quarantine import SetAside
 from fundlab.evidence.vanished_rows import Gone, unlisted_rows
@@ -203,6 +204,16 @@ class TestSweep:
         else:
             assert (changed, lost, looked) == (0, [], 0)
             assert "transfers: old rows are not swept: window ignored" in caplog.text
+
+    def test_a_service_that_refuses_the_window_is_not_swept(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        service = FakeService([transfer(n) for n in range(9)])
+        sync(tmp_path, service, None)
+        service.honours, service.strict = {"updated_at", "ids"}, True
+        with caplog.at_level(logging.INFO, "fundlab"):
+            sync(tmp_path, service, None, clock=DAY_NS + LATER + 240 * HOUR_NS)
+        assert "transfers: old rows are not swept: " in caplog.text
 
 
 def test_a_row_that_changed_without_a_word_is_another_version(tmp_path: Path) -> None:
@@ -655,6 +666,42 @@ class TestOneTable:
         one, kept = fetching(ignoring, since=at(5))
         one.look_from_the_other_end("t-000008", kept.append)
         assert len(kept) == 3  # until it shows
+
+    @pytest.mark.parametrize(
+        ("strict", "honours", "asks", "left_out", "says"),
+        [
+            (False, {"updated_at", "ids"}, ["t-000009"], {"t-000009"}, ""),
+            (True, {"updated_at"}, ["t-000009"], {"t-000009"}, "transfers: not by ids: "),
+            (True, {"ids"}, [], set(), "transfers: not by updated_at: "),
+        ],
+    )
+    def test_a_version_that_was_shown_first_and_did_not_come_is_asked_for(
+        self, strict: bool, honours: set[str], asks: list[str], left_out: set[str], says: str,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        """By its id; what came by its name only is known for that."""
+
+        class Early(FakeService):
+            def fetch_page(self, operation: str, params: Any) -> bytes:
+                one = dict(params)
+                if strict and one["order_by"] == "UPDATED_AT" and "updated_at" not in self.honours:
+                    raise ValidationFailed(400, "Bad Request", "no such order")
+                body = json.loads(super().fetch_page(operation, params))
+                if "ids" not in one and one["order_by"] == "CREATED_AT":
+                    body["items"] = [row for row in body["items"] if row["id"] != "t-000009"]
+                return json.dumps(body).encode()
+
+        service = Early([transfer(n) for n in (1, 2, 9)], honours=honours, strict=strict)
+        one, kept = fetching(service)
+        with caplog.at_level(logging.INFO, "fundlab"):
+            one.everything(None, kept.append)
+        assert one.passed
+        assert [params["ids"] for _, params in service.calls if "ids" in params] == asks
+        assert one.left_out == left_out
+        assert says in caplog.text
+        assert ("t-000009" in ids_of(kept)) is (asks != [] and not says)
+        mark = Watermark(at(9), "t-000009") if "updated_at" in honours else None
+        assert one.marks.get("updated") == mark
 
     def test_rows_that_the_list_has_again(self) -> None:
         rows = [Gone("transfers", f"t-{n}", 0, answer=a)
