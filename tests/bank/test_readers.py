@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fundlab.bank import statements
+from fundlab.bank.model import Entry, Page
 from fundlab.base.errors import AnalysisError, StatementError
 
 D = Decimal
@@ -462,3 +463,24 @@ def test_a_statement_that_is_nested_too_deep_is_refused(
     monkeypatch.setattr(statements, "READERS", [reader])
     with pytest.raises(AnalysisError, match="deep is not a valid deep statement: too deep"):
         statements.read_pages(path, {})
+
+
+def test_an_entry_keeps_its_id_for_ever() -> None:
+    """What was decided of it is kept under it: of equal ones the number is part of it."""
+    equal = [Entry(date(2026, 1, 2), Decimal("5.00"), bank_ref="R", memo="m") for _ in "abc"]
+    other = Entry(date(2026, 1, 2), Decimal(5), asset="EUR", line=9)
+    found = statements._entries([Page("statement", 1, "A", "USD", entries=[*equal, other])])
+    assert found.column("entry_id").to_pylist() == [
+        "bank-b6ce7c8955e2b8609a43", "bank-48b141a2272a063aaa28", "bank-dc452cdebb67faf52b8b",
+        "bank-79c21f3866e0ffa36df0",
+    ]  # fmt: skip
+    assert found.column("entry").to_pylist() == [1, 2, 3, 4]
+    sums = [Page("statement", 1, "A", "USD", entries=some) for some in (equal, [other], [])]
+    said = statements._statements(sums)
+    assert said.column("statement").to_pylist() == [1, 2, 3]
+    assert said.column("credit_sum").to_pylist() == [15, 5, 0]
+
+
+def test_a_statement_must_be_given() -> None:
+    with pytest.raises(AnalysisError, match="no statement file is given; give one path or more"):
+        statements.read()
