@@ -141,6 +141,10 @@ class Desk:
         """The numbers of the deposits for which money was sent."""
         self.longest_page = None if seed % 2 == 0 else random.Random(seed).choice([None, 25, 25])
         """Where requests are not signed, a proxy gives shorter pages."""
+        self.deaf = ("updated_at", "created_at")[: seed // 6 % 3] if seed % 6 == 5 else ()
+        """The filters of a list that are not heard where somebody syncs: where requests are not
+        signed, a gateway strikes out what it does not know."""
+        self.misled |= bool(self.deaf)  # what is looked for by its age may come late
         self.busy: list[str] = []
         """Who is at something."""
         self.attempts = 0
@@ -907,6 +911,7 @@ class Person:
         alone = self.desk.busy == [self.name]
         result = store.sync(client, tables=tables, full=full, progress=False)
         self.desk.said.append(str(result))
+        sometimes("a sync whose filters were not heard was done", self.desk.deaf)
         self.desk.facts.proved = proved
         with self.desk.schedule.aside():
             if "stale" in self.desk.met[self.name]:

@@ -172,14 +172,21 @@ class Line:
         return Answer(status, CaseInsensitiveDict(headers), body)
 
     def _serve(self, request: Outgoing) -> Answer:
-        return serve(self._desk.app, request, self._desk.longest_page)
+        actor = self._desk.schedule.current
+        syncs = actor is not None and self._desk.doing.get(actor.name) == "sync"
+        return serve(
+            self._desk.app, request, self._desk.longest_page, self._desk.deaf if syncs else ()
+        )
 
 
-def serve(app: Any, request: Outgoing, longest_page: int | None) -> Answer:
+def serve(
+    app: Any, request: Outgoing, longest_page: int | None, deaf: tuple[str, ...] = ()
+) -> Answer:
     """What ``app`` answers; it waits for nothing, so its coroutine runs to its end at once. Its
-    pages have at most ``longest_page`` rows, whatever was asked for."""
+    pages have at most ``longest_page`` rows, whatever was asked for, and filters that begin with
+    one of ``deaf`` never come to it."""
     parts = urlsplit(request.url)
-    query = parts.query
+    query = "&".join(one for one in parts.query.split("&") if not deaf or not one.startswith(deaf))
     if longest_page is not None:
         query = _LIMIT.sub(f"limit={longest_page}", query)
     target = parts.path + (f"?{query}" if query else "")

@@ -57,6 +57,7 @@ def asked(desk: Desk) -> None:
     check(after == numbers, f"what was only asked for has written: {numbers}, then {after}")
     damaged(desk)
     paid(desk)
+    repeated(desk)
 
 
 def refuses(
@@ -408,10 +409,12 @@ def damaged(desk: Desk) -> None:
     assert isinstance(whole, Path)
     newest = max((whole / "manifests").glob("????????.json"))
     tables = json.loads(newest.read_bytes())["manifest"]["files"]
-    files = [whole / table / name for table, some in sorted(tables.items()) for name, *_ in some]
-    files += [whole / "head", newest, *sorted((whole / "records").glob("*.json"))[-1:]]
-    for kind in ("lost", "cut", "byte"):
-        path, copied = chance.choice(files), desk.root / f"damaged-{kind}"
+    parts = [whole / table / name for table, some in sorted(tables.items()) for name, *_ in some]
+    others = [whole / "head", newest, *sorted((whole / "records").glob("*.json"))[-1:]]
+    kinds = ("lost", "cut", "byte")
+    for kind, files in (*((kind, parts) for kind in kinds), (chance.choice(kinds), others)):
+        path = chance.choice(files)
+        copied = desk.root / f"damaged-{kind}-{path.name}"
         shutil.copytree(whole, copied)
         there = copied / path.relative_to(whole)
         content = bytearray(there.read_bytes())
@@ -517,3 +520,28 @@ def paid(desk: Desk) -> None:
             lambda: fl.plan_withdrawal(client, say=say, **given | {"amount": "4.00"}),
             by=ActionRefused, reason="ref_id",
         )  # fmt: skip
+
+
+def repeated(desk: Desk) -> None:
+    """What is asked for again under its name is there already, and is said to be."""
+    profile, say = desk.profiles[0], desk.said.append
+    given: dict[str, Any] = {"profile_id": profile, "say": say}
+    with desk.client("payer") as client:
+        for number, plan in enumerate((
+            lambda **named: fl.plan_deposit(client, **given, **named),
+            lambda **named: fl.plan_deposit_address(
+                client, crypto_network="SOLANA", **given, **named
+            ),
+            lambda **named: fl.plan_rule(
+                client, source_asset="USDC", destination_asset="USD",
+                source={"crypto": {"network": "BASE"}}, nickname="rule question", **given, **named
+            ),
+        )):  # fmt: skip
+            desk.confirmed["rule question"] = Virtual.now_ns
+            first = plan(ref_id=f"question-{number}-again")
+            made, begun = first.submit(first.code), len(desk.said)
+            again = plan(ref_id=f"question-{number}-again")
+            check("already submitted" in repr(again) or again.is_submitted, f"again: {again!r}")
+            check(again.submit(again.code).id == made.id, f"{made} was made again")
+            told = [text for text in desk.said[begun:] if "already submitted" in text]
+            check(len(told) == 1, f"of {made}, made before, it is said: {desk.said[begun:]}")

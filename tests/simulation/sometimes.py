@@ -69,6 +69,7 @@ STATES: Final = (
     "a disk was full in the middle of a sync",
     "a journal of before the last payments came back, and then paid",
     "a full sync found what had come late",
+    "a sync whose filters were not heard was done",
     "old versions were read from merged files",
 )
 REACHED: Final[Counter[str]] = Counter()
