@@ -456,9 +456,7 @@ def test_without_any_balance_there_is_nothing_to_compare(
 
 
 @pytest.mark.thorough
-def test_a_period_without_transfers_says_so_and_is_not_green(
-    store: fl.Store, tmp_path: Path
-) -> None:
+def test_a_period_without_transfers_says_so_and_is_not_green(store: fl.Store) -> None:
     store.sync(Lying([transfer(1)]))
     report = fl.report(store, "2026-02")
     assert report.verdict.headline == "No transfers in 2026-02"
@@ -497,7 +495,7 @@ def test_transfers_newer_than_the_balances_contradict_nothing(
     assert f"1 balance is proved only until {seen[0]:%Y-%m-%d %H:%M} UTC" in judgement.text
     assert "2 of 2 balances are not proved against the newest transfers" in judgement.headline
     store.sync(service)
-    assert agree(store, tmp_path).state == "proved"
+    assert agree(store).state == "proved"
 
 
 @pytest.mark.seconds
@@ -524,7 +522,7 @@ def test_a_balance_that_is_reported_no_more_is_not_proved(
     assert judgement.shortfalls[0] in refused.value.obstacles
     service.get_profile_balance = known
     store.sync(service)
-    assert agree(store, tmp_path).state == "proved"
+    assert agree(store).state == "proved"
 
 
 def test_a_balance_that_is_refused_blocks_nothing_and_is_no_break(
@@ -544,7 +542,7 @@ def test_a_balance_that_is_refused_blocks_nothing_and_is_no_break(
     assert "does not show 1 balance: USD of p-2" in judgement.text
     service.hook = lambda operation, params: None
     store.sync(service)
-    assert agree(store, tmp_path).state == "proved"
+    assert agree(store).state == "proved"
 
 
 @pytest.mark.parametrize(
@@ -587,7 +585,7 @@ def test_a_balance_of_nothing_that_nobody_could_look_at_is_not_proved(
     assert ("does not show 1 balance: USD of p-2" in judgement.detail) == bool(proof and answers)
     service.hook = lambda operation, params: None
     store.sync(service)
-    assert agree(store, tmp_path).state == "proved"
+    assert agree(store).state == "proved"
 
 
 @pytest.mark.seconds
@@ -619,7 +617,7 @@ def test_a_balance_that_was_answered_only_while_it_moved_is_not_proved_without_i
     assert judgement.table["proof"].tolist() == ["now", "no_longer_reported"]
     assert "does not show 1 balance: USD of p-2" in judgement.text
     store.accept_refused(profile_id="p-2", by="Ana", reason="sold")
-    assert agree(store, tmp_path).state == "proved"
+    assert agree(store).state == "proved"
     service.hook, service.get_profile_balance = move, known
     assert store.sync(service).unsettled == (("p-2", "USD"),)
     service.hook, service.get_profile_balance = lambda *asked: None, _without(service, "p-2")
@@ -633,7 +631,7 @@ def test_a_store_of_which_every_balance_is_refused_is_proved_no_more(
 ) -> None:
     service = FakeService([transfer(1)])
     store.sync(service)
-    assert agree(store, tmp_path).state == "proved"
+    assert agree(store).state == "proved"
     for error in (fl.errors.PermissionDenied(403, "Forbidden"), fl.errors.NotFound(404, "No")):
 
         def refuse(operation: str, params: dict[str, str], error: Exception = error) -> None:
@@ -647,12 +645,10 @@ def test_a_store_of_which_every_balance_is_refused_is_proved_no_more(
         assert judgement.table["proof"].tolist() == ["no_longer_reported"]
     service.hook = lambda operation, params: None
     store.sync(service)
-    assert agree(store, tmp_path).state == "proved"
+    assert agree(store).state == "proved"
 
 
-def test_a_balance_whose_transfers_are_accepted_as_gone_is_asked_for_again(
-    store: fl.Store, tmp_path: Path
-) -> None:
+def test_a_balance_whose_transfers_are_accepted_as_gone_is_asked_for_again(store: fl.Store) -> None:
     """All that made it are no current rows any more, and the service still has it."""
     service = FakeService([transfer(1), transfer(2, profile_id="p-2")], complete=True)
     store.sync(service)
@@ -700,7 +696,7 @@ def test_a_balance_the_service_does_not_have_is_a_break(store: fl.Store, tmp_pat
     assert problem.expected == "a balance of 10.5, as the transfers say"
     service.get_profile_balance = known
     store.sync(service)
-    assert agree(store, tmp_path).state == "proved"
+    assert agree(store).state == "proved"
 
 
 def test_a_balance_of_nothing_matches_and_one_not_asked_for_yet_is_unobserved(
@@ -761,7 +757,7 @@ def test_balances_that_kept_moving_are_waited_for(store: fl.Store, tmp_path: Pat
     assert judgement.table["proof"].tolist() == ["now", "never_reported"]
 
 
-def test_full_means_everything(store: fl.Store, tmp_path: Path) -> None:
+def test_full_means_everything(store: fl.Store) -> None:
     service = FakeService(
         [transfer(1), transfer(5000)], events=[{"id": "e", "created_at": moment(1)}]
     )
@@ -769,7 +765,7 @@ def test_full_means_everything(store: fl.Store, tmp_path: Path) -> None:
     assert len(store.read("events")) == 0
     store.sync(service, full=True)
     assert (len(store.read("transfers")), len(store.read("events"))) == (2, 1)
-    assert agree(store, tmp_path).state == "proved"
+    assert agree(store).state == "proved"
 
 
 def test_a_store_begun_late_before_anything_came_stays_begun_there(store: fl.Store) -> None:
@@ -798,7 +794,7 @@ def test_one_is_not_written_as_many(store: fl.Store) -> None:
     assert "1 problem\n" in str(store.verify())
 
 
-def test_that_nothing_is_older_is_known_after_a_full_sync(store: fl.Store, tmp_path: Path) -> None:
+def test_that_nothing_is_older_is_known_after_a_full_sync(store: fl.Store) -> None:
     service = FakeService([transfer(5000)])
     store.sync(service, since=moment(3000))
     assert fl.reconcile.judge(store).state == "moves_proved"
@@ -808,7 +804,7 @@ def test_that_nothing_is_older_is_known_after_a_full_sync(store: fl.Store, tmp_p
     store.sync(service, full=True)
     assert sorted((store.path / "transfers").iterdir()) == parts
     store.compact()
-    assert agree(store, tmp_path).state == "proved"
+    assert agree(store).state == "proved"
     assert len(store.read("transfers")) == store.scan("transfers").count("*").fetchall()[0][0] == 1
 
 
@@ -878,7 +874,7 @@ class TestFramesKnowWhereTheirRowsBegin:
         assert list(map(str, rows["status"])) == ["break"]
 
     @pytest.mark.seconds
-    def test_what_until_cut_off_is_not_a_break(self, store: fl.Store, tmp_path: Path) -> None:
+    def test_what_until_cut_off_is_not_a_break(self, store: fl.Store) -> None:
         store.sync(FakeService([transfer(1), transfer(5000)]))  # type: ignore[arg-type]
         balances, cut = store.read("balances"), store.read("transfers", until=moment(3000))
         assert cut.attrs["until"] == moment(3000)
