@@ -209,6 +209,7 @@ def bare(
             yield from bare(inner, known, scope)
 
 
+@pytest.mark.thorough
 def test_no_amount_is_computed_in_the_context_of_the_caller() -> None:
     found = [f"{path}: {line}" for path in MODULES for line in bare(tree(path), members(path))]
     assert found == []

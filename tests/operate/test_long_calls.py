@@ -76,7 +76,9 @@ def test_in_a_terminal_it_is_a_bar(
     assert "/4 [" in shown
 
 
-@pytest.mark.parametrize("name", WAITS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.thorough) if n == "report" else n for n in WAITS]
+)
 def test_a_short_call_says_nothing(
     name: str, store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -113,13 +113,23 @@ def test_a_payment_waits_for_another_person(
     assert [row.id for row in guarded.made()] == [made.id]
     (row,) = fl.journal(guarded.store, folder=guarded.client.settings.journal).to_dict("records")
     assert (row["asked_by"], row["approved_by"]) == ("Ana", "Bea")
+    assert plan.submit(confirm=plan.code, approved=request).id == made.id  # once
+    assert len(guarded.made()) == 1
+
+
+@pytest.mark.thorough
+def test_a_report_says_who_approved(
+    guarded: Bench, team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(guarded.client.settings.journal))
+    plan, request, at = asked(guarded, tmp_path)
+    team.signed("Bea", request, {plan.ref_id: plan.code}, at)
+    made = plan.submit(confirm=plan.code, approved=request)
     store = fl.Store(guarded.store)
     store.sync(guarded.client)
     report = read_report(store, payments=payments_of(store))
     shown = report.withdrawals.set_index("id")["approved_by"]
     assert shown.dropna().to_dict() == {made.id: "Bea"}
-    assert plan.submit(confirm=plan.code, approved=request).id == made.id  # once
-    assert len(guarded.made()) == 1
 
 
 def test_our_own_approval_is_what_the_format_says(
