@@ -91,7 +91,8 @@ def _is_completed(rows: pa.Table) -> pa.ChunkedArray:
 
 def _places_of(wanted: Hashes, hashes: Hashes) -> npt.NDArray[np.int64]:
     """Where among the sorted ``hashes`` those ``wanted`` are, as often as they are there."""
-    first, end = (np.searchsorted(hashes, np.unique(wanted), side) for side in ("left", "right"))
+    wanted = np.sort(wanted)  # np.unique takes ten times as long
+    first, end = (np.searchsorted(hashes, wanted, side) for side in ("left", "right"))
     counts = end - first
     return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
 
