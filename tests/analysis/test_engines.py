@@ -630,3 +630,39 @@ def test_a_server_whose_sums_wrap_around_is_asked_how_large_they_get(
     frame.sparkSession = other = Server(None)
     assert engines.from_spark(frame, Wanted("t", {"s": TEXT}), keep=False)
     assert not other.asked, "where there are no amounts"
+
+
+class SparkError(Exception):
+    pass
+
+
+class SparkOverflow(SparkError):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "becomes", "says"),
+    [
+        (duckdb.OutOfRangeException("x"), OverflowError, "a sum of amounts has more than"),
+        (duckdb.ConversionException("x is out of range"), OverflowError, "an amount or a sum of"),
+        (duckdb.ConversionException("x"), AnalysisError, "cannot read or compute these rows: x; w"),
+        (duckdb.IOException("out of range"), AnalysisError, "these rows: out of range; where it"),
+        (SparkOverflow("x"), OverflowError, "a sum of amounts has more than"),
+        (SparkError("x"), AnalysisError, "cannot read or compute these rows: x; where it names"),
+        (SparkError("Cannot cast to Decimal128(38, 18). Overflowing on 1"), OverflowError,
+         "an amount or a sum of amounts has more"),
+        (ValueError("x"), ValueError, "^x$"),
+    ],
+)  # fmt: skip
+def test_an_engines_errors_are_ours(
+    error: Exception, becomes: type[Exception], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = SimpleNamespace(ArithmeticException=SparkOverflow, PySparkException=SparkError)
+    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "pyspark.errors", fake)
+    with pytest.raises(becomes, match=says), engines.engine_errors():
+        raise error
+    monkeypatch.delitem(sys.modules, "pyspark")
+    ours = type(error) if isinstance(error, SparkError) else becomes
+    with pytest.raises(ours), engines.engine_errors():
+        raise error
