@@ -481,6 +481,21 @@ def test_an_entry_keeps_its_id_for_ever() -> None:
     assert said.column("credit_sum").to_pylist() == [15, 5, 0]
 
 
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"opening_on": 2, "closing_on": 5, "sequence": 3, "page": 4}, (5, 2, 3, 4)),
+        ({"closing_on": 5, "page": 4}, (5, 0, 0, 4)), ({"opening_on": 2}, (2, 2, 0, 0)),
+        ({"sequence": 3}, (0, 0, 3, 0)), ({}, (0, 0, 0, 0)),
+    ],
+)  # fmt: skip
+def test_a_statement_stands_by_its_end(given: dict[str, int], place: tuple[int, ...]) -> None:
+    first = date.min.toordinal()
+    days = {name: date.fromordinal(n + first) for name, n in given.items() if name.endswith("_on")}
+    found = Page("statement", 1, **given | days).place
+    assert found == (place[0] + first, place[1] + first, *place[2:])
+
+
 def test_a_statement_must_be_given() -> None:
     with pytest.raises(AnalysisError, match="no statement file is given; give one path or more"):
         statements.read()

@@ -106,6 +106,8 @@ def test_rows_that_are_gone_or_refused_are_accepted_or_the_other_way(
     for wrong in ("g", "x", "d" if counts else "e"):
         with pytest.raises(InvalidRequest, match=f"are not {what}; .* in the state '{state}'"):
             acceptance.accept_missing(store, state, wrong, WHO | {"counts": counts})
+    with pytest.raises(InvalidRequest, match="reason"):
+        acceptance.accept_missing(store, state, None, said | {"reason": ""})
     monkeypatch.setattr(acceptance, "gone_rows", lambda records: [])
     assert acceptance.accept_missing(store, state, None, dict(said)) == []
     assert len(store.kept) == 1
