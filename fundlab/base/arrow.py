@@ -60,7 +60,8 @@ def numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
 
 
 def of_numbers(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None = None) -> pa.Array:
-    """An array of NumPy's as one of Arrow's, null where it is not ``valid``. It is not copied."""
+    """Numbers or flags of NumPy's, its moments as integers, as an array of Arrow's, null where they
+    are not ``valid``. Not copied."""
     data = np.packbits(values, bitorder="little") if values.dtype == bool else values
     known = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     buffers = [known, pa.py_buffer(np.ascontiguousarray(data))]

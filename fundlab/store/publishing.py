@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import InvalidRequest, StoreError, first_line, install_command
+from fundlab.base.progress import with_progress
 from fundlab.store import disk
 from fundlab.store.remote import StorePath, locate
 from fundlab.store.snapshot import Snapshot, read_current
@@ -183,22 +184,31 @@ def _months(
     without a moment are the month ``unknown``. One month is in memory at a time."""
     table = snapshot.table
     moments = read_current(snapshot, [table.moment]).column(table.moment)
-    starts = pc.unique(pc.floor_temporal(moments, unit="month")).drop_null().sort()
-    wanted = None if only is None else set(only)
-    for start in starts:
-        month = pc.strftime(start.cast(pa.timestamp("s", "UTC")), format="%Y-%m").as_py()
-        if wanted is not None and month not in wanted:
-            continue
-        end = pc.add(start, pa.scalar(32 * 86_400 * 10**9, pa.duration("ns")))
-        end = pc.floor_temporal(end, unit="month")
-        rows = read_current(
-            snapshot, first=start.cast("int64").as_py(), end=end.cast("int64").as_py()
-        )
-        yield month, *_known(table.in_order(rows))
-    if moments.null_count and (wanted is None or "unknown" in wanted):
-        rows = read_current(snapshot)
-        rows = rows.filter(rows.column(table.moment).is_null())
-        yield "unknown", *_known(table.in_order(rows))
+    counted = pc.value_counts(pc.floor_temporal(moments, unit="month"))
+    counted = counted.take(pc.sort_indices(counted.field(0)))
+    names = pc.strftime(counted.field(0).cast(pa.timestamp("s", "UTC")), format="%Y-%m")
+    names = names.fill_null("unknown").to_pylist()
+    chosen = set(names if only is None else only)
+    wanted = [
+        (name, start, count.as_py())
+        for name, start, count in zip(names, *counted.flatten(), strict=True)
+        if name in chosen
+    ]
+
+    def read() -> Iterator[tuple[int, tuple[str, pa.Table, str]]]:
+        for name, start, count in wanted:
+            if start.is_valid:
+                end = pc.add(start, pa.scalar(32 * 86_400 * 10**9, pa.duration("ns")))
+                end = pc.floor_temporal(end, unit="month")
+                first, last = (one.cast("int64").as_py() for one in (start, end))
+                rows = read_current(snapshot, first=first, end=last)
+            else:
+                rows = read_current(snapshot)
+                rows = rows.filter(rows.column(table.moment).is_null())
+            yield count, (name, *_known(table.in_order(rows)))
+
+    total = sum(count for *_, count in wanted)
+    yield from with_progress(read(), total, f"publishing {table.name}")
 
 
 def _known(rows: pa.Table) -> tuple[pa.Table, str]:

@@ -20,6 +20,7 @@ WAITS: dict[str, tuple[Callable[[Store, Path], Any], str]] = {
     "reading": (lambda store, _: store.read("transfers"), "reading transfers: 4 rows"),
     "compaction": (lambda store, _: store.compact(), "merging transfers: 3 rows"),
     "backup": (lambda store, out: store.backup(str(out)), r"backing up: [\d,]{5,} bytes"),
+    "publishing": (lambda store, out: store.publish(out), "publishing transfers: 3 rows"),
     "anchor": (lambda store, _: store.anchor(), "hashing transfers: 4 rows"),
     "report": (lambda store, _: reports.read_report(store), "reading transfers: 3 rows"),
 }
