@@ -214,7 +214,7 @@ def test_settlement_stands_beside_the_rows_that_have_one() -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "places"),
-    [([], []), ([1], []), ([2], [0]), ([4], [1, 2]), ([9, 4, 4, 2], [0, 1, 2, 3]), ([9], [3])],
+    [([], []), ([1], []), ([2], [0]), ([4], [1, 2]), ([9, 4, 2], [0, 1, 2, 3]), ([9], [3])],
 )
 def test_where_hashes_are_as_often_as_they_are_there(wanted: list[int], places: list[int]) -> None:
     hashes = np.array([2, 4, 4, 9], np.uint64)
