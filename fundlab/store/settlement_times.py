@@ -139,7 +139,7 @@ def versions(
         if ids is None:
             return read(reader, number)
         mine = pc.is_in(reader.read(number, id_).column("id"), value_set=ids)
-        return read(reader, number).filter(mine) if pc.any(mine, min_count=0).as_py() else empty
+        return read(reader, number).filter(mine) if pc.any(mine).as_py() else empty
 
     groups = [(part, _groups_since(snapshot, part, since)) for part in snapshot.files]
     return known_at(pa.concat_tables([empty, *each_row_group(groups, look)]), snapshot.limit)

@@ -326,7 +326,7 @@ def read_current(
     def current(reader: PartReader, group: Group) -> pa.Table:
         for column, texts in accepted.items():  # most groups have none of a rare profile
             there = reader.read(group.number, pa.schema([schema.field(column)])).column(column)
-            if not pc.any(pc.is_in(pc.utf8_lower(there), value_set=texts), min_count=0).as_py():
+            if not pc.any(pc.is_in(pc.utf8_lower(there), value_set=texts)).as_py():
                 return empty
         rows = keep(reader.read(group.number, schema), group.current)
         if first is not None:

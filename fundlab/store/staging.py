@@ -142,7 +142,7 @@ class Stage:
         found = [self.table.schema.remove_metadata().empty_table()]
         for piece in self.pieces:
             there = pc.is_in(piece.read(["id"]).column("id"), value_set=ids)
-            if pc.any(there, min_count=0).as_py():
+            if pc.any(there).as_py():
                 found.append(piece.read().filter(there))
         return self.table.distinct(pa.concat_tables(found))
 
