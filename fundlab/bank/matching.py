@@ -166,7 +166,8 @@ def match(
     that the bank is known to keep back. ``rule``: same amount, by one
     of ``rules`` (of a bank's profile: ``statements.rules``); ``tolerance``: within its amount,
     where only one pair is. ``other_amount``: named by reference, the same way, within 1%. An amount
-    also agrees where the entry's own ``charges`` make it up.
+    also agrees where the entry's own ``charges`` make it up; where both do, of two transfers, or
+    what is left over would be of one amount or another, it is asked.
 
     No step takes together what was decided to be apart. Of up to 10
     possible members every sum is tried; of more only all of them: a sum of any of many proves

@@ -218,11 +218,47 @@ class Search:
         for key, entries in asking.items():
             yield key, entries, waiting[key]
 
+    def _of_two_amounts(self, parts: set[int]) -> Iterator[Edge]:
+        """Pairs of one amount where an entry may also be of another amount's transfer, one being
+        what it was before charges; and all that hang together with these."""
+        asked = [*self._of_one_amount(0)]
+        keys = Counter(entry.number for _, entries, _ in asked for entry in entries)
+        near: list[Edge] = []
+        for _, entries, transfers in asked:
+            amounts = {entry.amount for entry in entries}
+            if len(amounts) == 1 and all(keys[entry.number] == 1 for entry in entries):
+                continue
+            by_day: dict[int, list[Item]] = defaultdict(list)
+            for transfer in transfers:
+                by_day[transfer.last].append(transfer)
+            near += [
+                frozenset((entry.number, transfer.number))
+                for entry in entries
+                for day in self.reach(entry)
+                for transfer in by_day.get(day, ())
+                if self.near(entry, transfer) and parts.isdisjoint((entry.number, transfer.number))
+            ]
+            if len(near) > _MOST_EDGES:
+                self._hold(frozenset().union(*near), "too many of one amount")
+                return
+        for component in components(near):
+            members = frozenset().union(*component)
+            if not self._alike(members, members):
+                yield from component
+
+    def _alike(self, members: Collection[int], of: Collection[int]) -> bool:
+        """Whether on each side that ``of`` has some of the ``members`` are of one amount."""
+        sides = {number >= 0 for number in of}
+        amounts = {(n >= 0, self.items[n].amount) for n in members if (n >= 0) in sides}
+        return len(amounts) == len(sides)
+
     def pair_amounts(self, how: str, less: int = 0) -> None:
         """Entries and transfers of one amount, as far as their days and names go.
 
         What may be a part of something larger is held back."""
         parts = self._parts_of_others() | self._spoken_for() if how == "amount" else set()
+        if not less:
+            self.step(how, self._of_two_amounts(parts))
         others: dict[tuple[str, int], list[Item]] = defaultdict(list)
         for item in (self.items[number] for number in sorted(self.held.keys() | parts)):
             for total in item.totals(less):
@@ -543,7 +579,10 @@ class Search:
                 paid = {item.number: 1 for item in items if item.number < 0}
                 for block in blocks(booked, paid, sorted((max(e), min(e)) for e in component)):
                     pair = {*block.entries, *block.transfers}
-                    self._take(Group(how, pair, less, len(pair) > 2, {*block.rest}))
+                    if self._alike(pair, block.rest):
+                        self._take(Group(how, pair, less, len(pair) > 2, {*block.rest}))
+                    else:
+                        self._ask(how, [edge for edge in component if edge <= pair])
                 continue
             answers = covers(members, component)
             if not answers:

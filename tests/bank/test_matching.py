@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
@@ -738,11 +738,44 @@ def test_what_the_bank_kept_back_is_made_up() -> None:
     assert groups_of(known) == {("fee", frozenset("bt"))}
 
 
+@pytest.mark.parametrize("said", ["", "acme", "REF-1001"])
+@pytest.mark.parametrize(("entries", "transfers"), [
+    ({"b": (97, 3)}, {"t": 97, "u": 100}),
+    ({"b": (97, 3), "c": (100, 0)}, {"t": 100}),
+    ({"b": (97, 3), "c": (94, 3)}, {"t": 97}),
+    ({"b": (97, 3), "c": (97, 0)}, {"t": 97, "u": 100, "v": 100}),
+])  # fmt: skip
+def test_what_may_be_before_charges_or_after_them_is_asked(
+    said: str, entries: Mapping[str, tuple[int, int]], transfers: Mapping[str, int]
+) -> None:
+    """What stays open is another amount by either answer."""
+    ours = [transfer(name, amount, name=said, ref=said) for name, amount in transfers.items()]
+    theirs = [Bank(name, amount, 0, 0, said, charges) for name, (amount, charges)
+              in entries.items()]  # fmt: skip
+    found = bank.match(paid(ours), booked(theirs))
+    assert groups_of(found) == set()
+    assert {*found.candidates["item_id"]} == {*entries, *transfers}
+    assert found.open["why"].eq("several answers").all()
+
+
+def test_what_is_before_charges_or_after_them_and_leaves_nothing_over_is_a_block() -> None:
+    entries = [Bank("b", 97, 0, 0, charges=3), entry("c", 97)]
+    found = bank.match(paid([transfer("t", 97), transfer("u", 100)]), booked(entries))
+    assert groups_of(found) == {("amount", frozenset("bctu"))}
+    assert found.groups[["bank_amount", "amount", "charges"]].to_numpy().tolist() == [[194, 197, 3]]
+    assert found.open.empty
+
+
+def test_very_many_before_charges_or_after_them_are_listed() -> None:
+    entries = [Bank(f"b{number}", 97, 0, 0, charges=3) for number in range(200)]
+    ours = [transfer(f"t{number}", 97 + 3 * (number % 2)) for number in range(260)]
+    found = bank.match(paid(ours), booked(entries))
+    assert groups_of(found) == set()
+    assert found.open["why"].eq("too many of one amount").all()
+    assert len(found.open) == 460
+
+
 def test_those_that_came_last_stand_for_what_a_block_leaves_over() -> None:
-    entries = [Bank("b", 97, 1, 1, "acme", 3), entry("c", 100, 0, "acme")]
-    result = bank.match(paid([transfer("t", 100, name="acme")]), booked(entries))
-    assert groups_of(result) == {("counterparty", frozenset("bct"))}
-    assert result.open["amount"].tolist() == [97]
     result = bank.match(paid([transfer("t", 10)]), booked([Bank("b", 10, 3, 0), entry("c", 10, 1)]))
     assert groups_of(result) == {("amount", frozenset("bct"))}
     assert result.open["on"].tolist() == [FIRST + timedelta(days=3)]
