@@ -151,6 +151,10 @@ class Search:
         entries = [number for number in edge if number >= 0]
         return not any((e, t) in self.forbidden for e in entries for t in edge if t < 0)
 
+    def possible(self, number: int) -> bool:
+        """Of nothing yet, though a question may hold it back."""
+        return number in self.open or number in self.held
+
     # ------------------------------------------------------------------ possible groups
 
     def take_by_hand(
@@ -424,7 +428,9 @@ class Search:
                 for transfer in item.mentions:
                     self.by_mention[transfer.number].append(item)
                 self.by_day[(*item.kind, item.last)].append(item)
-                for name in item.names:
+            for number in sorted(self.open | self.held.keys(), key=abs):
+                item = self.items[number]
+                for name in item.names if (number < 0) == of_bank else ():
                     self.of_name[*item.kind, name].append(item)
             weight = _STRAY if pools == self.named_pools else 1.0
             ones = self.left(entries=of_bank)
@@ -454,7 +460,11 @@ class Search:
         near: list[Sequence[Item]] = [one.mentions or self.by_mention.get(one.number, ())]
         near += [self.of_name.get((*one.kind, name), ()) for name in one.names]
         pools = [
-            [i for i in pool if i.number in self.open and i.kind == one.kind and self.near(one, i)]
+            [
+                i
+                for i in pool
+                if self.possible(i.number) and i.kind == one.kind and self.near(one, i)
+            ]
             for pool in near
             if pool
         ]
@@ -569,7 +579,8 @@ class Search:
         possible = [edge for edge in dict.fromkeys(edges) if self.allowed(edge)]
         for component in components(possible):
             members = frozenset().union(*component)
-            if how == "tolerance" and len(component) > 1:
+            held = not members.isdisjoint(self.held)
+            if held or (how == "tolerance" and len(component) > 1):
                 self._ask(how, component)
                 continue
             if all(len(edge) == 2 for edge in component):
