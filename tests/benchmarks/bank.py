@@ -96,7 +96,8 @@ def _cents(rng: random.Random) -> int:
 
 def judged(found: bank.Matching, about: dict[str, set[str]]) -> tuple[set[str], set[str], set[str]]:
     """The entries that are in a right group, those in a wrong one, and those of a line of nothing
-    with a transfer that never came, which happen to be of one amount: nobody could know."""
+    with a transfer that never came, which happen to be of one amount: nobody could know. So many of
+    a group may belong elsewhere as it says are open."""
     right: set[str] = set()
     wrong: set[str] = set()
     alike: set[str] = set()
@@ -105,11 +106,15 @@ def judged(found: bank.Matching, about: dict[str, set[str]]) -> tuple[set[str], 
     groups: dict[int, dict[str, set[str]]] = {}
     for group, side, name in zip(*(members[column] for column in members), strict=True):
         groups.setdefault(group, {"bank": set(), "service": set()})[side].add(name)
-    for booked, paid in ((group["bank"], group["service"]) for group in groups.values()):
+    left = found.groups.set_index("group")[["open_entries", "open_transfers"]]
+    for number, group in groups.items():
+        booked, paid = group["bank"], group["service"]
         told = set().union(*(about[name] for name in booked))
-        every = sum(len(about[name]) for name in booked) == sum(parts[name] for name in paid)
+        every = sum(len(about[name]) for name in booked) == sum(parts[name] for name in paid & told)
         nothing = len(booked) == len(paid) == 1 and not told and not any(parts[n] for n in paid)
-        (right if told == paid and every else alike if nothing else wrong).update(booked)
+        over = sum(not about[name] for name in booked), len(paid - told)
+        whole = told <= paid and every and all(over <= left.loc[number].to_numpy())
+        (right if whole else alike if nothing else wrong).update(booked)
     return right, wrong, alike
 
 
