@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
@@ -307,9 +309,18 @@ def test_a_batch_is_submitted_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"ref_id": plan.ref_id, "state": outcomes[plan.ref_id], "status": None, "fee": "1",
                 "transfer_id": "t", "total": None, "detail": None, "before": False}  # fmt: skip
 
+    done: list[int] = []
+
+    @contextmanager
+    def progress_bar(total: int, unit: str, *, enabled: bool) -> Iterator[Any]:
+        assert (total, unit, enabled) == (2, "payments", False)
+        yield SimpleNamespace(update=done.append)
+
+    monkeypatch.setattr(batches, "progress_bar", progress_bar)
     monkeypatch.setattr(batches, "submitted", one_of)
     assert refusal(lambda: batch.submit("K7QF-2M9D"))[0] == "code"
     first, second = submitted_frame(batch)
+    assert done == [1, 1]
     assert (first["amount"], first["state"], first["fee"]) == ("1.00", "done", Decimal(1))
     assert (second["ref_id"], second["state"], pd.isna(second["total"])) == ("b", "refused", True)
     assert said == ["12:00 UTC: 1 of 2 payments submitted, 1 refused"]
