@@ -475,6 +475,7 @@ def test_an_entry_keeps_its_id_for_ever() -> None:
         "bank-79c21f3866e0ffa36df0",
     ]  # fmt: skip
     assert found.column("entry").to_pylist() == [1, 2, 3, 4]
+    assert found.column("line").to_pylist() == [0, 0, 0, 9]
     sums = [Page("statement", 1, "A", "USD", entries=some) for some in (equal, [other], [])]
     said = statements._statements(sums)
     assert said.column("statement").to_pylist() == [1, 2, 3]
