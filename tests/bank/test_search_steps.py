@@ -275,6 +275,8 @@ def test_what_may_be_a_part_of_something_larger() -> None:
     naming = item(0, 30, 5, names=("acme",))
     found = search(naming, *ours)
     assert found._spoken_for() == {-1, -2}
+    two = [item(0, 10, 5, names=("acme",)), item(1, 30, 5, names=("acme",))]
+    assert search(*two, *ours)._spoken_for() == {-1, -2}, "of transfers alone"
     found._take(Group("x", {0, -3}))
     assert found._spoken_for() == set()
     silent = item(0, 30, 5)
