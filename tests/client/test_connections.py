@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -360,15 +360,12 @@ def answer_of(content: bytes, stage: Any, limit: float | None = 5.0) -> tuple[An
         there.sendall(content)
         there.close()
         response = connections._Response(here, method="GET")
-        with wire(stage) as noted:
+        with wire(stage) as noted, closing(response):
             try:
                 response.begin()
             except http.client.HTTPException as error:
                 return error, noted
-            try:
-                return (response.status, response.fp.raw.timeout, response.read()), noted
-            finally:
-                response.close()
+            return (response.status, response.fp.raw.timeout, response.read()), noted
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
