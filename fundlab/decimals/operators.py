@@ -179,6 +179,11 @@ def compare(column: Column, other: Any, op: Callable[[Any, Any], Any], whole: bo
     """
     units, missing = column
     count = len(units)
+    if getattr(other, "_column", None) is not None and len(other) == count:  # a decimal array, too
+        theirs, gone = other._column
+        whole = whole and other._whole
+        gone = gone if whole else missing | gone
+        return boolean(_COMPARED[op](units, theirs), gone, whole)
     if isinstance(other, np.ndarray) and other.ndim == 0:
         other = other.item()
     if is_missing(other):
@@ -225,8 +230,7 @@ def compare(column: Column, other: Any, op: Callable[[Any, Any], Any], whole: bo
         gone = missing | np.array([is_missing(one) for one in other], bool)
         pairs = zip(text.to_objects(*column, None), other, gone, strict=True)
         return boolean(np.array([not lost and bool(op(a, b)) for a, b, lost in pairs], bool), gone)
-    whole = whole and getattr(other, "_whole", False)
-    return boolean(_COMPARED[op](units, theirs), missing if whole else missing | gone, whole)
+    return boolean(_COMPARED[op](units, theirs), missing | gone)
 
 
 _COMPARED: dict[Callable[[Any, Any], Any], Callable[[Units, Units], Bools]] = {
