@@ -79,6 +79,7 @@ def test_no_command_writes_to_it_either(tmp_path: Path, fundlab: Any) -> None:
     assert content(folder) == before
 
 
+@pytest.mark.thorough
 def test_nor_to_that_of_a_clone_that_is_installed_elsewhere(tmp_path: Path, fundlab: Any) -> None:
     sample = tmp_path / "data" / "sample"
     shutil.copytree(str(fl.sample().path), sample)

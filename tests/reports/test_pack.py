@@ -171,6 +171,7 @@ def test_a_long_table_has_its_first_500_rows_on_paper_and_says_where_all_are(
     ) in printed
 
 
+@pytest.mark.thorough
 def test_a_profile_has_the_name_it_had_when_the_period_was_closed(
     packed: tuple[fl.Store, Path],
 ) -> None:
@@ -665,6 +666,7 @@ def test_what_changed_against_the_month_before_adds_up(packed: tuple[fl.Store, P
     assert said == {asset: amount for asset, amount in net.items() if amount}
 
 
+@pytest.mark.thorough
 def test_a_close_that_was_just_made_can_be_copied(tmp_path: Path) -> None:
     store = fl.Store(months.made(tmp_path / "store", 3).store.path)
     made = store.close("2026-02", by="Ana")

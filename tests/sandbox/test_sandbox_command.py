@@ -182,6 +182,7 @@ def test_a_port_in_use_is_named(fundlab: Any) -> None:
     assert "port 0 picks a free one" in message
 
 
+@pytest.mark.thorough
 def test_a_file_in_use_and_one_that_is_no_sandbox_are_named(tmp_path: Path, fundlab: Any) -> None:
     db, text = tmp_path / "sandbox.db", tmp_path / "notes.txt"
     text.write_text("not a database\n" * 500)
