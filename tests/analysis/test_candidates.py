@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -141,6 +144,58 @@ def test_the_latest_of_each_are_kept_ties_by_id(most: int, kept: list[str]) -> N
     assert sorted(found.column("id").to_pylist()) == kept
 
 
+@contextmanager
+def searching(
+    rows: list[Row], breaks: list[Break], halves: list[tuple[Row, bool]] | None = None
+) -> Iterator[explain._Search]:
+    """``halves`` of internal transfers, and whether each is alone."""
+    with Workbench(table([])) as bench:
+        theirs, others = (
+            bench.collect(explain.search_columns(bench.take(table(some), explain._WANTED)))
+            for some in (rows, [row for row, _ in halves or ()])
+        )
+        alone = pa.array([alone for _, alone in halves or ()], pa.bool_())
+        last = 2**63 - 1
+        differ = pa.Table.from_pylist(
+            [
+                {"number": n, "profile_id": one.profile_id, "asset": one.asset,
+                 "difference": of_units(one.difference),
+                 "first": -last - 1 if one.first is None else one.first,
+                 "last": one.last or last, "observed": one.observed or last}
+                for n, one in enumerate(breaks)
+            ],
+            schema=explain._BREAK,
+        )  # fmt: skip
+        halved = others.append_column("alone", alone)
+        yield explain._Search(bench, theirs, halved, others.slice(0, 0), breaks, differ)
+
+
+def ids(search: explain._Search, found: Any) -> list[str]:
+    return ["".join(sorted(search.bench.collect(rows).column("id").to_pylist())) for rows in found]
+
+
+def test_copies_and_halves_that_may_make_a_difference() -> None:
+    """Two copies are enough; a half that is alone where it takes what is missing, and others."""
+    one: Row = {"amount": D(10), "ref_id": None}
+    rows = [
+        transfer("a", **one), transfer("b", **one), transfer("c", amount=D(11)),
+        transfer("d", **one, status="FAILED"), transfer("e", amount=D(12), ref_id="r"),
+        transfer("f", amount=D(13), ref_id="r"),
+        transfer("g", amount=D(14), ref_id="r", direction="DEBIT"),
+        transfer("h", amount=D(15), group_id="g"), transfer("i", profile_id="p2", **one),
+    ]  # fmt: skip
+    debit: Row = {"type": "INTERNAL_TRANSFER_DEBIT", "direction": "DEBIT", "group_id": "x"}
+    halves = [
+        (transfer("k", amount=D(31), **debit), True), (transfer("l", amount=D(32), **debit), True),
+        (transfer("m", amount=D(31)), True), (transfer("n", asset="EUR", **debit), True),
+        (transfer("o", **debit | {"group_id": "g"}), False), (transfer("p", **debit), False),
+        (transfer("q", amount=D(31), status="FAILED", **debit), True),
+    ]  # fmt: skip
+    with searching(rows, [Break("p1", "USD", 31 * UNIT)], halves) as search:
+        assert ids(search, search.copies()) == ["", "ef", "", "ab"]
+        assert ids(search, search.of_groups()) == ["o", "k", "lm"]
+
+
 def test_the_facts_of_a_difference_are_of_its_interval() -> None:
     """After its first moment, up to its last, when it was observed; amounts are powers of 2."""
     out = {"direction": "DEBIT", "type": "WIRE_WITHDRAWAL"}
@@ -163,23 +218,8 @@ def test_the_facts_of_a_difference_are_of_its_interval() -> None:
     ]
     opened = pa.table({"profile_id": ["p1"], "asset": ["USD"],
                        "opened": pa.array([D(45)], pa.decimal128(38, 18))})  # fmt: skip
-    frame = table(rows)
-    with Workbench(frame) as bench:
-        taken = bench.take(frame, explain._WANTED)
-        theirs = bench.collect(explain.search_columns(taken))
-        ends = [(-(2**63), 2**63 - 1, 2**63 - 1)] * 3
-        ends[0] = (START + 10, START + 20, START + 20)
-        differ = pa.Table.from_pylist(
-            [
-                dict(zip(explain._BREAK.names,
-                         (n, one.profile_id, one.asset, of_units(one.difference), *end),
-                         strict=True))
-                for n, (one, end) in enumerate(zip(breaks, ends, strict=True))
-            ],
-            schema=explain._BREAK,
-        )  # fmt: skip
-        none = theirs.slice(0, 0)
-        found = explain._Search(bench, theirs, none, none, breaks, differ).facts(opened)
+    with searching(rows, breaks) as search:
+        found = search.facts(opened)
     assert found[0] == Facts(
         counting=5, waiting=1, waiting_sum=32 * UNIT, held=1, held_sum=-64 * UNIT,
         after=2, after_sum=(8 - 512) * UNIT, after_id="d", opened=45 * UNIT,
