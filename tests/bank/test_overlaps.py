@@ -299,8 +299,8 @@ def test_of_one_day_the_balances_say_which_comes_first() -> None:
 
 
 def test_a_file_without_days_of_its_own_covers_those_of_its_entries() -> None:
-    for on, count in ((1, 1), (2, 1), (3, 2)):
-        whole = listed("f", (1, 5, None, 5), (2, 7, None, 12))
+    for on, count in ((1, 1), (2, 1), (3, 1), (4, 2)):
+        whole = listed("f", (1, 5, None, 5), (2, 7, None, 12), (3, 1, None, 13))
         whole.opening_on = whole.closing_on = None
-        nothing = listed("g", days=(on, on), closing={1: 5}.get(on, 12))
+        nothing = listed("g", days=(on, on), closing={1: 5, 2: 12}.get(on, 13))
         assert len(without_overlaps([whole, nothing])[0]) == count
