@@ -575,7 +575,7 @@ class _Run:
             # Where the rows begin, for the first time or earlier than before, is worth saying even
             # if there are none.
             moved = one.snapshot.begins != one.since
-            publication = Publication(number, published_at, 0, covered, marks)
+            publication = Publication(number, published_at, query=covered, watermark=marks)
             part = self._draft(one.snapshot, changes.groups(), publication, moved)
             one.published = part is not None
             done.append(
@@ -592,7 +592,7 @@ class _Run:
                 query["moving"] = self.moving
             if self.unanswered:
                 query["unanswered"] = sorted([*pair, at] for pair, at in self.unanswered.items())
-            publication = Publication(number, published_at, 0, query)
+            publication = Publication(number, published_at, query=query)
             groups = all_new(snapshot.table, self.observed)
             # That nothing of what was seen before can be seen any more is worth saying, too.
             lost = bool(self.moving or (snapshot.files and (self.unsettled or self.unanswered)))

@@ -712,6 +712,89 @@ class TestOneTable:
         assert (one.back, one.no_longer_unlisted) == ({"t-0"}, {"t-2"})
 
 
+class TestOneRun:
+    @pytest.mark.parametrize(
+        ("table", "first", "given", "question"),
+        [
+            ("transfers", None, {}, (None, 0)),
+            ("transfers", None, {"since": 5}, (5, 0)),
+            ("transfers", None, {"full": True}, None),
+            ("fiat_accounts", None, {"since": 5}, None),
+            ("fiat_accounts", None, {}, None),
+            ("transfers", {}, {}, None),
+            ("transfers", {}, {"since": 5}, None),
+            ("transfers", {"since": 9}, {"since": 5}, (5, 1)),
+            ("transfers", {"since": 9}, {"since": 9}, None),
+            ("transfers", {"since": 9}, {"since": 5, "full": True}, None),
+        ],
+    )
+    def test_what_a_run_that_dies_leaves_counts_for_the_same_question(
+        self, table: str, first: Any, given: dict[str, Any], question: Any, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """Where it reads all rows from somewhere on, for the first time or further back."""
+        service, asked = FakeService([transfer(10)]), list[Any]()
+
+        def dated(given: dict[str, Any]) -> dict[str, Any]:
+            return {**given, "since": moment(given["since"])} if "since" in given else given
+
+        class Noted(run.Stage):
+            def __init__(self, folder: Path, table: Any, question: Any) -> None:
+                asked.append(question)
+                super().__init__(folder, table, question)
+
+        if first is not None:
+            sync(tmp_path, service, [table], **dated(first))
+        monkeypatch.setattr(run, "Stage", Noted)
+        sync(tmp_path, service, [table], **dated(given))
+        since = None if question is None or question[0] is None else at(question[0])
+        assert asked == [
+            None if question is None else {
+                "since": since, "publication": question[1], "base_url": service.base_url,
+                "client_id": service.client_id,
+            }
+        ]  # fmt: skip
+
+    def test_a_row_that_is_gone_is_back_however_it_comes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By a sweep, or with an update."""
+        monkeypatch.setattr(run, "sweep_windows", lambda first, last, *_: [(first, last + 1)])
+        for swept in (True, False):
+            service = FakeService([transfer(n) for n in (1, 2, 9_000)], complete=True)
+            path, note = tmp_path / str(swept), "transfers: at the service again: t-000001"
+            sync(path, service, None)
+            row = service.transfers.pop(0)
+            assert sync(path, service, None, full=True).gone == (("transfers", "t-000001"),)
+            service.transfers.append(row if swept else row | {"updated_at": moment(9_500)})
+            later = sync(path, service, None, clock=DAY_NS + LATER + HOUR_NS * swept)
+            assert (note in later.notes) is True, swept
+            assert [one.answer for one in unlisted_rows(Store(path).records())] == ["gone"]
+
+    def test_what_cannot_be_read_is_noted_by_its_id_or_key(self, tmp_path: Path) -> None:
+        named, nameless = transfer(2, amount="x"), transfer(3, id=7)
+        result = sync(tmp_path, FakeService([transfer(1), named, nameless]))
+        (note,) = [one for one in result.notes if "set aside" in one]
+        (key,) = [row.key for row in result.set_aside if row.id is None]
+        assert note.startswith("transfers: set aside, cannot be read: t-000002 (amount: ")
+        assert f", {key} (" in note
+        named["amount"] = "10.50"
+        again = sync(tmp_path, FakeService([transfer(1), named]), full=True)
+        assert "transfers: read now, not set aside any more: t-000002" in again.notes
+
+    def test_the_counts_are_recorded_where_a_pass_brings_others(self, tmp_path: Path) -> None:
+        service = FakeService([transfer(1)])
+        for rows, count in ((1, 1), (1, 1), (2, 2)):
+            service.transfers = [transfer(n) for n in range(rows)]
+            sync(tmp_path, service, full=True)
+            found = [one for one in Store(tmp_path).records() if "control" in one.content]
+            assert len(found) == count
+
+    def test_of_balances_there_are_no_versions(self, tmp_path: Path) -> None:
+        done = sync(tmp_path, FakeService([transfer(1)]), None)["balances"]
+        assert (done.fetched, done.new, done.changed, done.unchanged, done.pages) == (1, 1, 0, 0, 0)
+
+
 class TestResult:
     def result(self, **given: Any) -> SyncResult:
         tables = (
