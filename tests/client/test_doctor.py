@@ -99,6 +99,7 @@ def test_no_connection(make_client: Callable[..., Client]) -> None:
     (check,) = failing(doctor(settings, environment=skipping()))
     assert check.name == "connection"
     assert "127.0.0.1:1" in check.detail
+    assert check.advice.startswith("nothing was sent; ")
 
 
 @pytest.mark.parametrize(
