@@ -109,10 +109,15 @@ def payments(desk: Desk, client: Client) -> None:
     least = has - fee
     check(f"{Decimal(0):,.2f} USD" in repr(plan(least)), "all there is cannot be paid")
     no("insufficient_balance", "0.01 USD are missing", amount=least + _CENT)
-    for name, limit in (
-        ("withdrawal_limit", _SUM),
-        ("daily_withdrawal_limit", _SUM + oracles.of_today(desk, [], by_payer=False)),
-    ):
+    # one that failed counts by the journal until somebody has asked what became of it
+    day = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
+    one_failed = any(
+        row["status"] == "FAILED" and row["created_at"][:10] == day
+        for row in oracles.at_the_service(desk).values()
+    )
+    by_day = oracles.of_today(desk, [], by_payer=False) + _SUM
+    limits = {"withdrawal_limit": _SUM} | ({} if one_failed else {"daily_withdrawal_limit": by_day})
+    for name, limit in limits.items():
         plan(settings={name: str(limit)})
         no("own_limit", "0.01 above", amount=_SUM + _CENT, settings={name: str(limit)})
     plan(settings={"balance_floor": {"USD": str(after)}})
@@ -153,11 +158,10 @@ def payments(desk: Desk, client: Client) -> None:
     ):  # fmt: skip
         count, why = plan(settings=settings).needs
         check(count == needed and told in why, f"{count} must approve by {why!r}, not {needed}")
-    today = oracles.of_today(desk, [], by_payer=False) + _SUM
-    for most, needed in ((today, 1), (today + _CENT, 0)):
+    for most, needed in () if one_failed else ((by_day, 1), (by_day + _CENT, 0)):
         settings = {"approvals": 1, "approval_daily_from": str(most)}
         got, _ = plan(settings=settings).needs
-        check(got == needed, f"{got} must approve {today} of a day, from {most} on")
+        check(got == needed, f"{got} must approve {by_day} of a day, from {most} on")
 
     # When, and by which code; whoever is refused here would have paid.
     made = plan()
