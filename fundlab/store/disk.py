@@ -67,7 +67,7 @@ def check_replaceable(path: Path) -> None:
 def replacing(path: StorePath, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path``, not one of the store's, at the end."""
     if isinstance(path, RemotePath):
-        elsewhere = hidden_file(path.parent, path.name)
+        elsewhere = hidden_file(path.parent, f"{path.name}-{uuid4().hex}")
         with new_file(elsewhere) as file:
             yield file
         publish(elsewhere, path)

@@ -203,6 +203,19 @@ def test_what_a_disk_says_is_an_error_of_the_store(
         assert str(caught.value).startswith(says or "")
 
 
+def test_a_file_elsewhere_that_another_run_is_at_or_left_half_written_stops_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = locate("books/shared", filesystem=MemoryFileSystem())
+    with disk.replacing(path) as first:
+        first.write(b"half")
+        with disk.replacing(path) as second:
+            second.write(b"whole")
+        assert path.read_bytes() == b"whole"
+    assert path.read_bytes() == b"half"
+
+
 def test_what_was_published_elsewhere_waits_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
