@@ -11,9 +11,8 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
 
@@ -30,6 +29,7 @@ answered = ""
 """The last result, as text."""
 _quiet = False
 _held: Final[list[str]] = []
+_with_place: Final = warnings.formatwarning
 _SEE: Final = "see where it goes, then run the same again"
 
 UsageError: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
@@ -56,21 +56,14 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    warnings.showwarning = partial(_show_warning, warnings.showwarning)
+    warnings.formatwarning = _warning_line
 
 
-def _show_warning(
-    others: Callable[..., None],
-    message: Warning | str,
-    category: type[Warning],
-    *place: Any,
-    **more: Any,
-) -> None:
+def _warning_line(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> str:
     """Where in our code a warning was given says nothing to who typed a command."""
     if category.__module__.startswith("fundlab."):
-        say(f"fundlab: warning: {message}")
-    else:
-        others(message, category, *place, **more)
+        return f"fundlab: warning: {printable(str(message))}\n"
+    return _with_place(message, category, *place, **more)
 
 
 @contextmanager
