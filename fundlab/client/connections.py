@@ -327,7 +327,9 @@ def pool_of(
         else:
             auth = urllib3.make_headers(proxy_basic_auth=f"{user}:{password}") if user else {}
             manager = urllib3.ProxyManager(
-                proxy, proxy_headers=auth, proxy_ssl_context=kept.get("ssl_context"), **kept
-            )
+                proxy, proxy_headers=auth, proxy_ssl_context=kept.get("ssl_context"),
+                # urllib3 would let a body wait until its head is acknowledged, 40 ms each
+                socket_options=HTTPConnection.default_socket_options, **kept,
+            )  # fmt: skip
     manager.pool_classes_by_scheme = {"http": _PlainPool, "https": tls}
     return manager.connection_from_host(place.hostname, place.port, place.scheme)

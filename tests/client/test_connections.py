@@ -499,6 +499,7 @@ def test_a_pool_through_a_proxy(proxy: str, shown: str, login: str | None) -> No
     assert pool.proxy is not None
     assert pool.proxy.url == shown
     assert pool.proxy_headers.get("proxy-authorization") == login
+    assert (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1) in pool.conn_kw["socket_options"]
     assert type(pool).__name__ == ("_TlsPool" if login else "_PlainPool")
 
 
