@@ -53,6 +53,7 @@ def test_who_had_turned_it_off_finds_it_off(stays: bool) -> None:
     assert not gc.isenabled()
 
 
+@pytest.mark.thorough
 def test_a_cycle_made_within_is_found_later() -> None:
     class Node:
         pass

@@ -141,6 +141,7 @@ def test_every_call_comes_through_at_nearly_the_services_pace(
     assert "the service takes no more requests now (429)" in warning.getMessage()
 
 
+@pytest.mark.thorough
 def test_a_load_with_many_workers_ends_at_a_limited_service(
     server: scripted.Scripted, make_client: Callable[..., Client],
     caplog: pytest.LogCaptureFixture,

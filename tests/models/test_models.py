@@ -79,6 +79,7 @@ def test_every_type_has_its_direction() -> None:
     assert {kind for kind in TransferType if kind.direction is Direction.CREDIT} == inbound
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(st.text(min_size=1, max_size=8), JSON, max_size=5))
 def test_whatever_a_service_adds_is_given_back(extra: dict[str, Any]) -> None:
     fields = {field for field in Transfer.model_fields}  # noqa: C416

@@ -160,6 +160,7 @@ def test_tokens_have_a_limit_of_their_own(sandbox: Sandbox, caller: Caller) -> N
     other.close()
 
 
+@pytest.mark.thorough
 def test_our_client_goes_at_the_pace_it_is_given(sandbox: Sandbox) -> None:
     sandbox.control.configure(rate_limits={"*": 4})
     with sandbox.connect() as client:

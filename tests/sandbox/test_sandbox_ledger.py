@@ -315,6 +315,7 @@ def reused() -> Iterator[tuple[Sandbox, Caller]]:
         caller.close()
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None)
 @given(st.lists(OPERATIONS, min_size=4, max_size=15))
 def test_no_order_of_operations_makes_or_loses_money(
