@@ -226,25 +226,32 @@ class Search:
         """Pairs of one amount where an entry may also be of another amount's transfer, one being
         what it was before charges; and all that hang together with these."""
         asked = [*self._of_one_amount(0)]
-        keys = Counter(entry.number for _, entries, _ in asked for entry in entries)
+        keys = Counter(
+            entry.number
+            for _, entries, transfers in asked
+            for entry in entries
+            if entry.charges and any(self.near(entry, transfer) for transfer in transfers)
+        )
         near: list[Edge] = []
         for _, entries, transfers in asked:
-            amounts = {entry.amount for entry in entries}
-            if len(amounts) == 1 and all(keys[entry.number] == 1 for entry in entries):
+            if all(keys[entry.number] < 2 for entry in entries):
                 continue
             by_day: dict[int, list[Item]] = defaultdict(list)
             for transfer in transfers:
                 by_day[transfer.last].append(transfer)
-            near += [
-                frozenset((entry.number, transfer.number))
-                for entry in entries
-                for day in self.reach(entry)
-                for transfer in by_day.get(day, ())
-                if self.near(entry, transfer) and parts.isdisjoint((entry.number, transfer.number))
-            ]
-            if len(near) > _MOST_EDGES:
-                self._hold(frozenset().union(*near), "too many of one amount")
-                return
+            for entry in entries:
+                near += [
+                    frozenset((entry.number, transfer.number))
+                    for day in self.reach(entry)
+                    for transfer in by_day.get(day, ())
+                    if self.near(entry, transfer)
+                    and parts.isdisjoint((entry.number, transfer.number))
+                ]
+                if len(near) > _MOST_EDGES:
+                    several = {i.number for _, *sides in asked for side in sides for i in side
+                               if any(keys[e.number] > 1 for e in sides[0])}  # fmt: skip
+                    self._hold(several - parts, "too many of one amount")
+                    return
         for component in components(near):
             members = frozenset().union(*component)
             if not self._alike(members, members):
@@ -317,6 +324,14 @@ class Search:
                     for n, count in block.rest.items()
                     for item in (theirs[n] if n >= 0 else ours[~n])[-count:]
                 }
+                # What is left over may be of either amount: of few a person can say which.
+                if len(members) <= _FEW and not self._alike(members, rest):
+                    self._ask(how, [
+                        frozenset((entry.number, transfer.number))
+                        for n, other in edges if n in block.entries
+                        for entry in theirs[n] for transfer in ours[~other]
+                    ])  # fmt: skip
+                    continue
                 # What may be a part of something larger is one more that is alike.
                 more = {
                     item.number for item in others[key]

@@ -766,6 +766,16 @@ def test_what_is_before_charges_or_after_them_and_leaves_nothing_over_is_a_block
     assert found.open.empty
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_one_with_charges_among_many_of_an_amount_stops_none_of_them(more: int) -> None:
+    entries = [Bank(f"b{n}", 50, n % 20, n % 20) for n in range(300)]
+    entries[7] = Bank("b7", 49, 7, 7, charges=1)
+    ours = [transfer(f"t{n}", 50, n % 20) for n in range(300 + more)]
+    found = bank.match(paid(ours), booked(entries))
+    assert len(found.members) == 600 + more
+    assert found.groups["open_transfers"].tolist() == [more]
+
+
 def test_very_many_before_charges_or_after_them_are_listed() -> None:
     entries = [Bank(f"b{number}", 97, 0, 0, charges=3) for number in range(200)]
     ours = [transfer(f"t{number}", 97 + 3 * (number % 2)) for number in range(260)]
