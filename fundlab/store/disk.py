@@ -70,7 +70,10 @@ def replacing(path: StorePath, mode: int = 0o666) -> Iterator[IO[bytes]]:
         elsewhere = hidden_file(path.parent, f"{path.name}-{uuid4().hex}")
         with new_file(elsewhere) as file:
             yield file
-        publish(elsewhere, path)
+        try:
+            publish(elsewhere, path)
+        finally:  # of one that was refused nobody would know
+            elsewhere.unlink(missing_ok=True)
         return
     make_folder(path.parent, _ELSEWHERE)
     with named(path, _ELSEWHERE), unfinished(path, mode) as hidden:

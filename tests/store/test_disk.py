@@ -216,6 +216,21 @@ def test_a_file_elsewhere_that_another_run_is_at_or_left_half_written_stops_no_o
     assert path.read_bytes() == b"half"
 
 
+def test_what_a_place_elsewhere_refuses_does_not_stay_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = locate("books/refused", filesystem=MemoryFileSystem())
+
+    def refused(_path: object, _file: object) -> None:
+        raise OSError(errno.EACCES, "Forbidden")
+
+    monkeypatch.setattr(type(path), "put", refused)
+    with pytest.raises(StoreError, match="Forbidden"), disk.replacing(path) as file:
+        file.write(b"rows")
+    assert [one for one in tmp_path.rglob("*") if one.is_file()] == []
+
+
 def test_what_was_published_elsewhere_waits_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
