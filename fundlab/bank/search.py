@@ -151,9 +151,10 @@ class Search:
         entries = [number for number in edge if number >= 0]
         return not any((e, t) in self.forbidden for e in entries for t in edge if t < 0)
 
-    def possible(self, number: int) -> bool:
-        """Of nothing yet, though a question may hold it back."""
-        return number in self.open or number in self.held
+    def possible_ones(self, *, entries: bool) -> list[Item]:
+        """Those of nothing yet, though a question may hold them back, in their order."""
+        numbers = (n for n in self.open | self.held.keys() if (n >= 0) == entries)
+        return [self.items[number] for number in sorted(numbers, key=abs)]
 
     # ------------------------------------------------------------------ possible groups
 
@@ -439,13 +440,11 @@ class Search:
             self.by_day: dict[tuple[str, bool, int], list[Item]] = defaultdict(list)
             self.of_name: dict[tuple[str, bool, str], list[Item]] = defaultdict(list)
             self.by_mention: dict[int, list[Item]] = defaultdict(list)
-            for item in self.left(entries=not of_bank):
+            for item in self.possible_ones(entries=not of_bank):
                 for transfer in item.mentions:
                     self.by_mention[transfer.number].append(item)
                 self.by_day[(*item.kind, item.last)].append(item)
-            for number in sorted(self.open | self.held.keys(), key=abs):
-                item = self.items[number]
-                for name in item.names if (number < 0) == of_bank else ():
+                for name in item.names:
                     self.of_name[*item.kind, name].append(item)
             weight = _STRAY if pools == self.named_pools else 1.0
             ones = self.left(entries=of_bank)
@@ -478,7 +477,9 @@ class Search:
             [
                 i
                 for i in pool
-                if self.possible(i.number) and i.kind == one.kind and self.near(one, i)
+                if (i.number in self.open or i.number in self.held)
+                and i.kind == one.kind
+                and self.near(one, i)
             ]
             for pool in near
             if pool
@@ -516,7 +517,7 @@ class Search:
         With ``longest`` for up to so many of a day that settled one after the other."""
         for of_bank in (True, False):
             days: dict[tuple[Any, ...], list[Item]] = defaultdict(list)
-            for item in self.left(entries=not of_bank):
+            for item in self.possible_ones(entries=not of_bank):
                 for key in (("", ""), *item.keys):
                     days[*item.kind, item.last, *key].append(item)
             totals: dict[tuple[str, int], set[Edge]] = defaultdict(set)
@@ -591,10 +592,19 @@ class Search:
 
     def step(self, how: str, edges: Iterable[Edge], less: int = 0) -> None:
         self.chance, self.tries = {}, 0
+        waiting: dict[tuple[str, int], list[Item]] = defaultdict(list)
+        for number in self.held:
+            item = self.items[number]
+            for total in item.totals():
+                waiting[item.asset, total].append(item)
         possible = [edge for edge in dict.fromkeys(edges) if self.allowed(edge)]
         for component in components(possible):
             members = frozenset().union(*component)
-            held = not members.isdisjoint(self.held)
+            held = not members.isdisjoint(self.held) or any(
+                len(edge) > 2 and len(side) == 1 and self._has_another(side[0], waiting)
+                for edge in component
+                for side in ([n for n in edge if n >= 0], [n for n in edge if n < 0])
+            )
             if held or (how == "tolerance" and len(component) > 1):
                 self._ask(how, component)
                 continue
@@ -636,6 +646,15 @@ class Search:
     def _hold(self, members: Iterable[int], why: str) -> None:
         for number in members:
             self.held.setdefault(number, why)
+
+    def _has_another(self, number: int, waiting: dict[tuple[str, int], list[Item]]) -> bool:
+        """Whether one of ``waiting`` is of its amount, and near it."""
+        one = self.items[number]
+        return any(
+            (item.number < 0) != (number < 0) and self.near(one, item)
+            for total in one.totals()
+            for item in waiting.get((one.asset, total), ())
+        )
 
     def _take(self, group: Group) -> None:
         """What takes one that stands for the rest of a block takes the block, whose evidence is

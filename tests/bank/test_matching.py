@@ -766,6 +766,14 @@ def test_what_is_before_charges_or_after_them_and_leaves_nothing_over_is_a_block
     assert found.open.empty
 
 
+def test_what_a_question_holds_back_may_be_what_a_line_without_a_name_is_of() -> None:
+    """12 is one of acme's that the 19 may be of, or 3 + 9."""
+    acme = [transfer(f"t{amount}", amount, 2, name="acme") for amount in (12, 7, 15, 4)]
+    ours = [*acme, transfer("u", 3, 2), transfer("v", 9, 2)]
+    found = bank.match(paid(ours), booked([entry("b", 19, 2, "acme"), entry("c", 12, 2)]))
+    assert groups_of(found) == set()
+
+
 @pytest.mark.parametrize("more", [0, 1])
 def test_one_with_charges_among_many_of_an_amount_stops_none_of_them(more: int) -> None:
     entries = [Bank(f"b{n}", 50, n % 20, n % 20) for n in range(300)]
