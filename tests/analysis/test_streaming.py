@@ -152,6 +152,7 @@ def test_a_compacted_store_and_a_past_one_give_the_same(store: Store, tmp_path: 
     assert before == expected(copy)
 
 
+@pytest.mark.thorough
 def test_other_analyses_take_a_store_too(store: Store) -> None:
     rows = store.read_arrow("transfers")
     for analyse in (balances.daily, balances.holds, balances.changes):

@@ -39,6 +39,7 @@ def commands() -> list[str]:
     return list(cli.root_command().commands)
 
 
+@pytest.mark.thorough
 def test_every_public_name_and_every_command_has_a_page() -> None:
     made = pages.every(cli.root_command())
     assert [name for name in fl.__all__ if f"reference/{name}.md" not in made] == []

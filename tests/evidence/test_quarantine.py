@@ -254,6 +254,7 @@ def test_a_balance_that_cannot_be_read_is_set_aside(
     assert (judgement.state, "accepted" in judgement.text) == ("proved", False)
 
 
+@pytest.mark.thorough
 def test_one_refused_row_blocks_nothing(
     store: fl.Store, fundlab: Callable[..., tuple[int, str, str]]
 ) -> None:
@@ -295,6 +296,7 @@ def test_one_refused_row_blocks_nothing(
     assert store.unlisted().empty
 
 
+@pytest.mark.thorough
 def test_only_a_profile_that_the_service_refuses_is_left_out_and_until_it_is_reported_again(
     store: fl.Store,
 ) -> None:

@@ -479,6 +479,7 @@ def test_what_differed_once_and_agrees_now_is_mentioned(store: fl.Store, tmp_pat
     assert "1 earlier observation differed, and later ones agree" in judgement.text
 
 
+@pytest.mark.thorough
 def test_transfers_newer_than_the_balances_contradict_nothing(
     store: fl.Store, tmp_path: Path
 ) -> None:

@@ -236,6 +236,7 @@ def in_small_groups(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return found
 
 
+@pytest.mark.thorough
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 45), unique=True), st.lists(st.none() | st.integers(0, 90)))
 def test_the_moments_change_where_is_looked_first_and_not_what_is_found(
