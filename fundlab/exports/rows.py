@@ -24,7 +24,8 @@ _ODD: Final = r"[&<>\x00-\x1f\x{fffe}\x{ffff}]|_x|\A[\p{Z}\x{85}]|[\p{Z}\x{85}]\
 """What does not stand in the file as it is."""
 _LONG: Final = 10_000
 _KNOWN: Final = hasattr(Format, "_get_xf_index") and all(
-    hasattr(Worksheet, name) for name in ("_write_single_row", "_check_dimensions", "_write_cell")
+    hasattr(Worksheet(), name)
+    for name in ("_write_single_row", "_check_dimensions", "fh", "previous_row")
 )
 """A version of ``xlsxwriter`` without one of these writes each cell by itself."""
 
