@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from fundlab.bank.blocks import blocks
@@ -226,31 +226,40 @@ class Search:
     def _of_two_amounts(self, parts: set[int]) -> Iterator[Edge]:
         """Pairs of one amount where an entry may also be of another amount's transfer, one being
         what it was before charges; and all that hang together with these."""
-        asked = [*self._of_one_amount(0)]
-        keys = Counter(
-            entry.number
-            for _, entries, transfers in asked
-            for entry in entries
-            if entry.charges and any(self.near(entry, transfer) for transfer in transfers)
-        )
-        near: list[Edge] = []
-        for _, entries, transfers in asked:
-            if all(keys[entry.number] < 2 for entry in entries):
-                continue
+        asked: list[tuple[list[Item], dict[int, list[Item]]]] = []
+        for _, entries, transfers in self._of_one_amount(0):
             by_day: dict[int, list[Item]] = defaultdict(list)
             for transfer in transfers:
                 by_day[transfer.last].append(transfer)
+            asked.append((entries, by_day))
+
+        def may_be(entry: Item, by_day: Mapping[int, list[Item]]) -> list[Item]:
+            of_days = (by_day.get(day, ()) for day in self.reach(entry))
+            return [one for some in of_days for one in some if self.near(entry, one)]
+
+        amounts = Counter(entry.number for entries, _ in asked for entry in entries)
+        keys = Counter(
+            entry.number
+            for entries, by_day in asked
+            for entry in entries
+            if amounts[entry.number] > 1 and may_be(entry, by_day)
+        )
+        near: list[Edge] = []
+        for entries, by_day in asked:
+            if all(keys[entry.number] < 2 for entry in entries):
+                continue
             for entry in entries:
                 near += [
                     frozenset((entry.number, transfer.number))
-                    for day in self.reach(entry)
-                    for transfer in by_day.get(day, ())
-                    if self.near(entry, transfer)
-                    and parts.isdisjoint((entry.number, transfer.number))
+                    for transfer in may_be(entry, by_day)
+                    if parts.isdisjoint((entry.number, transfer.number))
                 ]
                 if len(near) > _MOST_EDGES:
-                    several = {i.number for _, *sides in asked for side in sides for i in side
-                               if any(keys[e.number] > 1 for e in sides[0])}  # fmt: skip
+                    several = {
+                        item.number for some, of_days in asked
+                        if any(keys[one.number] > 1 for one in some)
+                        for item in (*some, *chain.from_iterable(of_days.values()))
+                    }  # fmt: skip
                     self._hold(several - parts, "too many of one amount")
                     return
         for component in components(near):
@@ -474,16 +483,11 @@ class Search:
         near: list[Sequence[Item]] = [one.mentions or self.by_mention.get(one.number, ())]
         near += [self.of_name.get((*one.kind, name), ()) for name in one.names]
         pools = [
-            [
-                i
-                for i in pool
-                if (i.number in self.open or i.number in self.held)
-                and i.kind == one.kind
-                and self.near(one, i)
-            ]
+            [i for i in pool if i.kind == one.kind and self.near(one, i)
+             and (i.number in self.open or i.number in self.held)]
             for pool in near
             if pool
-        ]
+        ]  # fmt: skip
         pools.append([*dict.fromkeys(item for pool in pools for item in pool)])
         for pool in dict.fromkeys(
             tuple(sorted(pool, key=lambda item: place_of(item.number))) for pool in pools
