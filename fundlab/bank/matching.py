@@ -148,7 +148,8 @@ def match(
     which a deposit enters, or ``ours``. ``asset`` is that of entries without one. An entry may be
     booked or valued from the day a transfer was made to ``window`` days after it settled, and once
     all steps are done from the day before; one that names another transfer or counterparty is not
-    of a transfer that it does not name. The steps, in this order:
+    of a transfer that it does not name. The steps, in this order, of which each looks at what those
+    before it have left, so that a run of a day that sums is no question beside other sums of it:
 
     ``accepted``: what somebody decided to be together, by ``decisions`` as ``store.annotations()``
     gives them (see :func:`fundlab.bank.accept`), whatever their amounts. ``reference``: same
@@ -257,6 +258,7 @@ def _take_steps(search: Search, less_by: Iterable[int], rules: Iterable[tuple[in
         search.step("tolerance", search.by_rule(number, days, within))
     search.step("other_amount", search.by_reference(None))
     search.ask_what_is_in_doubt()
+    search.ask_of_two_amounts()
 
 
 # -------------------------------------------------------------------------------- what comes in

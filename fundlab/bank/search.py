@@ -94,6 +94,7 @@ class Group:
     less: int = 0
     block: bool = False
     rest: set[int] = field(default_factory=set)
+    early: int = 0
 
 
 _Pools = Callable[[Item], Iterable[Sequence[Item]]]
@@ -663,6 +664,7 @@ class Search:
     def _take(self, group: Group) -> None:
         """What takes one that stands for the rest of a block takes the block, whose evidence is
         then no stronger than this step's."""
+        group.early = self.early
         for block in {self.block_of[n] for n in group.members if n in self.block_of}:
             group.rest |= block.rest - group.members
             group.members |= block.members
@@ -674,6 +676,47 @@ class Search:
         for number in group.members:
             self.block_of.pop(number, None)
         self.block_of |= dict.fromkeys(group.rest, group)
+
+    def ask_of_two_amounts(self) -> None:
+        """Once all steps are done: entries with charges that took a transfer of one of their
+        amounts, where one of the other was held back and is of nothing after all."""
+        groups = [
+            group for group in self.groups
+            if group.how == "amount" and len(group.members) <= _FEW
+            and any(self.items[number].charges for number in group.members)
+        ]  # fmt: skip
+        while True:  # what one has no more may be another's
+            waiting: dict[tuple[str, int], list[Item]] = defaultdict(list)
+            for transfer in self.possible_ones(entries=False):
+                waiting[transfer.asset, transfer.amount].append(transfer)
+            edges_of = [(group, self._of_either_amount(group, waiting)) for group in groups]
+            asked = [one for one in edges_of if not all(edge <= one[0].members for edge in one[1])]
+            if not asked:
+                break
+            for group, edges in asked:
+                groups.remove(group)
+                del self.groups[group]
+                for number in group.members:
+                    self.block_of.pop(number, None)
+                self._ask(group.how, edges)
+        self.open -= self.held.keys()
+
+    def _of_either_amount(
+        self, group: Group, waiting: Mapping[tuple[str, int], list[Item]]
+    ) -> list[Edge]:
+        """Pairs of its members, and of its entries with what waits of another amount than its."""
+        self.early = group.early
+        items = [self.items[number] for number in sorted(group.members, key=place_of)]
+        own = {item.amount for item in items if item.number < 0}
+        totals = dict.fromkeys((item.asset, total) for item in items for total in item.totals())
+        more = (waiting.get(key, ()) for key in totals if key[1] not in own)
+        transfers = [item for item in chain(items, *more) if item.number < 0]
+        edges = [
+            frozenset((entry.number, transfer.number))
+            for entry in items if entry.number >= 0 for transfer in transfers
+            if transfer.amount in entry.totals() and self.near(entry, transfer)
+        ]  # fmt: skip
+        return [edge for edge in edges if self.allowed(edge)]
 
     def ask_what_is_in_doubt(self) -> None:
         """Once all steps are done: what chance could have made, and nothing better has taken."""

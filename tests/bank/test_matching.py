@@ -758,6 +758,23 @@ def test_what_may_be_before_charges_or_after_them_is_asked(
     assert found.open["why"].eq("several answers").all()
 
 
+@pytest.mark.parametrize(("charged", "own", "part"), [(97, 97, 100), (97, 100, 97)])
+def test_where_the_other_may_be_a_part_of_a_sum_it_is_asked_unless_the_sum_takes_it(
+    charged: int, own: int, part: int
+) -> None:
+    """Before charges or after them: 100 or 97. The other is in a sum of acme's, or may be."""
+    theirs = [Bank("b", charged, 0, 0, charges=3), entry("c", part + 50, 0, "acme")]
+    acme = [transfer("p", part, name="acme"), transfer("q", 50, name="acme")]
+    found = bank.match(paid([transfer("t", own), *acme]), booked(theirs))
+    assert groups_of(found) == {("amount", frozenset("bt")), ("counterparty_sum", frozenset("cpq"))}
+    ours = [transfer("t", own), *acme, transfer("r", 50, 1, name="acme")]
+    found = bank.match(paid(ours), booked([theirs[0], entry("c", part + 50, 1, "acme")]))
+    assert groups_of(found) == set()
+    asked = found.candidates[found.candidates["how"] == "amount"]
+    assert asked.groupby("candidate")["item_id"].agg("".join).tolist() == ["bt", "bp"]
+    assert {*found.open.loc[found.open["undecided"], "item_id"]} == {*"bcpqrt"}
+
+
 def test_what_is_before_charges_or_after_them_and_leaves_nothing_over_is_a_block() -> None:
     entries = [Bank("b", 97, 0, 0, charges=3), entry("c", 97)]
     found = bank.match(paid([transfer("t", 97), transfer("u", 100)]), booked(entries))
