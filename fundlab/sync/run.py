@@ -461,9 +461,12 @@ class _Run:
                  "refused by the service (403), kept as last seen": one.answers["refused"],
                  "sent twice in a page, with other members each time": sorted(one.contradicted)},
             )  # fmt: skip
-            before = control_known(self.records, name)
-            if not (gone or one.back or (one.passed and (one.published or not before))):
+            counted = (r.number for r in self.records if name in r.content.get("control", ()))
+            newest = (entry.seq for entry in one.snapshot.publications[-1:])
+            new = one.published or max(newest, default=0) > max(counted, default=0)
+            if not (gone or one.back or (one.passed and new)):
                 continue
+            before = control_known(self.records, name)
             without = one.gone_before.union(gone) - one.back
             after = control_of(self.store.snapshot(name, manifest=after_it), without)
             self.notes += control_lines(name, before, after)

@@ -783,12 +783,17 @@ class TestOneRun:
         assert "transfers: read now, not set aside any more: t-000002" in again.notes
 
     def test_the_counts_are_recorded_where_a_pass_brings_others(self, tmp_path: Path) -> None:
+        """Others than the pass before, whichever sync brought the rows."""
         service = FakeService([transfer(1)])
-        for rows, count in ((1, 1), (1, 1), (2, 2)):
+        for rows, full, counts in (
+            (1, True, [1]), (1, True, [1]), (2, True, [1, 2]),
+            (3, False, [1, 2]), (3, True, [1, 2, 3]), (3, True, [1, 2, 3]),
+        ):  # fmt: skip
             service.transfers = [transfer(n) for n in range(rows)]
-            sync(tmp_path, service, full=True)
-            found = [one for one in Store(tmp_path).records() if "control" in one.content]
-            assert len(found) == count
+            sync(tmp_path, service, full=full)
+            found = [one.content["control"] for one in Store(tmp_path).records()
+                     if "control" in one.content]  # fmt: skip
+            assert [row[3] for one in found for row in one["transfers"]] == counts
 
     def test_of_balances_there_are_no_versions(self, tmp_path: Path) -> None:
         done = sync(tmp_path, FakeService([transfer(1)]), None)["balances"]
