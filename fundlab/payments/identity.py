@@ -97,6 +97,11 @@ class Entry:
         return self.state != "refused" and self.status != "FAILED"
 
     @property
+    def is_settled(self) -> bool:
+        """Whether it was made, and what it came to is known."""
+        return self.state == "done" and self.status != "PENDING"
+
+    @property
     def amount(self) -> Decimal:
         """What a withdrawal sent, as far as is known; of one by total else that total."""
         name, how_much = asked(self.arguments)

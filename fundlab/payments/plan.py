@@ -793,7 +793,7 @@ def resume(
             if seen.answer != "yes":
                 continue
             say(f"made although it was refused, {said_of(entry.operation, seen.resource)}")
-        elif entry.state == "done" and entry.status != "PENDING":
+        elif entry.is_settled:
             continue
         try:
             settle(context, entry)

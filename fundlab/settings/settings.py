@@ -67,7 +67,8 @@ class Settings:
     ``rate_limit`` in requests a second (``None``: as fast as the service allows).
     ``journal`` is the folder of the journals of payments, one for each service and credential; by
     default it is in the user's data folder, so that all stores share it. ``withdrawal_limit`` (of
-    one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day: what the journal holds and, where
+    one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day, failed ones aside once that is
+    seen: what the journal holds and, where
     money is real, every other withdrawal that the service shows) are amounts without fees (of one
     by ``total`` that total, until its fee is known); ``allowed_accounts`` are the fiat accounts
     that may be paid: a list, or text with commas; ``balance_floor`` is what a withdrawal leaves

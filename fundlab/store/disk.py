@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from fundlab.base.atomic_files import unfinished
+from fundlab.base.atomic_files import sweep, unfinished
 from fundlab.base.errors import StoreError, first_line
 from fundlab.store.remote import RemotePath, StorePath
 
@@ -65,24 +65,26 @@ def check_replaceable(path: Path) -> None:
 
 @contextmanager
 def replacing(path: StorePath, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path``, not one of the store's, at the end."""
+    """A file to write that takes the place of ``path``, not one of the store's, at the end.
+
+    What goes elsewhere waits in one folder of this machine, which is cleared first of what killed
+    runs left of any such file: each may have had a name that never comes again."""
+    folder = path.scratch.parent if isinstance(path, RemotePath) else path.parent
+    make_folder(folder, _ELSEWHERE)
     if isinstance(path, RemotePath):
-        elsewhere = hidden_file(path.parent, f"{path.name}-{uuid4().hex}")
-        with new_file(elsewhere) as file:
-            yield file
-        try:
-            publish(elsewhere, path)
-        finally:  # of one that was refused nobody would know
-            elsewhere.unlink(missing_ok=True)
-        return
-    make_folder(path.parent, _ELSEWHERE)
-    with named(path, _ELSEWHERE), unfinished(path, mode) as hidden:
+        sweep(folder, ".+")
+    here = folder / path.name
+    with named(here, _ELSEWHERE), unfinished(here, mode) as hidden:
         with hidden.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        hidden.rename(path)
-        sync_folder(path.parent)
+        if isinstance(path, RemotePath):
+            with named(path, _ELSEWHERE):
+                path.put(hidden)
+        else:
+            hidden.rename(path)
+            sync_folder(folder)
 
 
 def publish(hidden: Path, path: StorePath) -> None:

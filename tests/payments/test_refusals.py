@@ -180,6 +180,18 @@ def test_amounts_in_a_refusal_have_their_separators_and_the_profile_its_name(
             new_bench(**{name: limit}).plan("2500.01")
 
 
+def test_a_payment_that_the_service_let_fail_is_not_counted_as_paid(bench: Any) -> None:
+    object.__setattr__(bench.client.settings, "daily_withdrawal_limit", Decimal(100))
+    paid = bench.pay("70.13")
+    with refused(
+        "own_limit", rf"not known to be settled, .* ref_id {paid.ref_id}: 'fundlab resume"
+    ):
+        bench.plan("40.00")
+    bench.sandbox.clock.advance(6)
+    plan = bench.plan("40.00")
+    assert plan.submit(confirm=plan.code).amount == 40
+
+
 @pytest.mark.parametrize("left", ["99.99", "60.00"])
 def test_a_balance_that_fell_and_still_covers_it_is_paid(
     bench: Any, available: Any, left: str

@@ -191,13 +191,16 @@ def test_what_was_withdrawn_today_counts_each_payment_once() -> None:
         paid("a", "1.00", resource_id="t-a"), paid("b", "2.00", state="unknown"),
         paid("c", "4.00", state="refused"), paid("d", "8.00", status="FAILED"),
         paid("ONE", "16.00"),  # this very plan
+        paid("g", "128.00", resource_id="t-g"), paid("h", "256.00", resource_id="t-h"),
     )  # fmt: skip
     today = [
         shown("t-a", ref_id=None, amount="1.00"), shown("x", ref_id="A"), shown("y", ref_id="B"),
         shown("z", ref_id="one"), shown("f", ref_id="f", amount="32.00", status="FAILED"),
         shown("n", ref_id=None, amount="64.00"), shown("m", ref_id="m", amount=None),
+        shown("t-g", ref_id="g", status="FAILED"),  # as the service shows by now
     ]  # fmt: skip
-    one, other = a_plan(), a_plan({"ref_id": "two", "total": "7.00"}, ref_id="two")
+    other = a_plan({"ref_id": "two", "total": "7.00"}, ref_id="two")
+    one = a_plan(recent=Recent((shown("t-h", ref_id="h", status="FAILED"),), (), (), 0))
     assert withdrawals.withdrawn_today([one, other], book, today) == cents("67.00", "12.00")
     assert book.asked == [MIDNIGHT]
 
@@ -213,6 +216,13 @@ def test_a_daily_limit_to_the_cent(limit: str | None, above: str | None) -> None
     reason, said = refusal(lambda: withdrawals.check_daily_limit([one], book, today))
     assert reason == "own_limit"
     assert f"5.00 with the 3.00 already withdrawn today (UTC) is {above} above your daily" in said
+    assert said.endswith(
+        "; not known to be settled, and counted: ref_id a: 'fundlab resume' (fl.resume()) asks the "
+        "service, and what failed counts no more"
+    )
+    book = Sent(paid("a", "1.00", status="COMPLETED"))
+    said = refusal(lambda: withdrawals.check_daily_limit([one], book, today))[1]
+    assert said.endswith("or change the setting")
 
 
 # ------------------------------------------------------------------------------- approvals

@@ -109,7 +109,7 @@ def payments(desk: Desk, client: Client) -> None:
     least = has - fee
     check(f"{Decimal(0):,.2f} USD" in repr(plan(least)), "all there is cannot be paid")
     no("insufficient_balance", "0.01 USD are missing", amount=least + _CENT)
-    # one that failed counts by the journal until somebody has asked what became of it
+    # one that failed counts by the journal until somebody has asked, or seen, what became of it
     day = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
     one_failed = any(
         row["status"] == "FAILED" and row["created_at"][:10] == day

@@ -231,6 +231,30 @@ def test_what_a_place_elsewhere_refuses_does_not_stay_on_this_machine(
     assert [one for one in tmp_path.rglob("*") if one.is_file()] == []
 
 
+def test_what_killed_uploads_left_goes_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it was to be called; not what a run that lives still writes."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    bucket = MemoryFileSystem()
+
+    def waiting() -> list[Path]:
+        return [one for one in tmp_path.rglob("*") if one.is_file()]
+
+    with disk.replacing(locate("books/may", filesystem=bucket)) as longer:
+        (lives,) = waiting()
+        abandoned = lives.with_name(lives.name.replace("may", "march"))  # nobody has it open
+        abandoned.write_bytes(b"half")
+        with disk.replacing(locate("books/april", filesystem=bucket)) as file:
+            assert len(waiting()) == 2
+            assert abandoned not in waiting()
+            file.write(b"april")
+        assert waiting() == [lives]
+        longer.write(b"may")
+    assert (bucket.cat("books/april"), bucket.cat("books/may")) == (b"april", b"may")
+    assert waiting() == []
+
+
 def test_what_was_published_elsewhere_waits_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
