@@ -67,14 +67,14 @@ class Settings:
     ``rate_limit`` in requests a second (``None``: as fast as the service allows).
     ``journal`` is the folder of the journals of payments, one for each service and credential; by
     default it is in the user's data folder, so that all stores share it. ``withdrawal_limit`` (of
-    one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day, failed ones aside once that is
-    seen: what the journal holds and, where
-    money is real, every other withdrawal that the service shows) are amounts without fees (of one
-    by ``total`` that total, until its fee is known); ``allowed_accounts`` are the fiat accounts
-    that may be paid: a list, or text with commas; ``balance_floor`` is what a withdrawal leaves
-    available at least, by asset: a table, or text such as ``USD=1000.00``. ``None`` sets no
-    limit. ``only_own_payments`` says that nobody else pays from this service's profiles: a debit
-    that no journal of this user knows is then a difference, not a piece of information.
+    one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day, what was seen to fail aside: what
+    the journal holds and, where money is real, every other withdrawal that the service shows) are
+    amounts without fees (of one by ``total`` that total, until its fee is known);
+    ``allowed_accounts`` are the fiat accounts that may be paid: a list, or text with commas;
+    ``balance_floor`` is what a withdrawal leaves available at least, by asset: a table, or text
+    such as ``USD=1000.00``. ``None`` sets no limit. ``only_own_payments`` says that nobody else
+    pays from this service's profiles: a debit that no journal of this user knows is then a
+    difference, not a piece of information.
     ``approvals`` is how many other people must have signed a withdrawal (0: none, at most 9):
     every one, or where any is set those of ``approval_from`` or more, those that bring the UTC
     day's sum to ``approval_daily_from``, and with ``approval_new_account`` the first to an account.
