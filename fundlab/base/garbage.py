@@ -11,6 +11,9 @@ from typing import Final
 _lock: Final = threading.Lock()
 _inside: list[bool] = []
 """For each block that some thread is in, whether Python looked for cycles before the first."""
+_frozen = False
+"""Whether somebody had frozen something when it was last asked. It is not asked again then, for to
+count goes through all of it."""
 
 
 @contextmanager
@@ -19,6 +22,7 @@ def no_search(*, stays: bool = False) -> Iterator[None]:
     numbers, there is none, and looking takes a tenth of the time. What ``stays``, as modules do, is
     old afterwards, so that no search goes through it soon. The last thread to leave such a block
     lets the search go on."""
+    global _frozen
     with _lock:
         _inside.append(_inside[0] if _inside else gc.isenabled())
         gc.disable()
@@ -27,7 +31,8 @@ def no_search(*, stays: bool = False) -> Iterator[None]:
     finally:
         with _lock:
             if _inside.pop() and not _inside:
-                if stays and not gc.get_freeze_count():
+                _frozen = _frozen or (stays and gc.get_freeze_count() > 0)
+                if stays and not _frozen:
                     gc.freeze()
                     gc.unfreeze()  # into the oldest generation
                 gc.enable()
