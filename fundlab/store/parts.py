@@ -155,7 +155,7 @@ class PartReader:
         self.part, path = part, part.path
         options: dict[str, Any] = {
             "metadata": part.metadata, "page_checksum_verification": True,
-            "read_dictionary": list(coded),
+            "read_dictionary": [name for name in coded if name in part.names],
         }  # fmt: skip
         with _reading(path):
             if isinstance(path, RemotePath):

@@ -116,6 +116,15 @@ def test_a_column_that_older_files_lack_is_null(store: Store) -> None:
     assert str(rows.select("memo").types[0]) == "VARCHAR"
 
 
+def test_an_enumeration_that_older_files_lack_is_missing_in_a_frame(store: Store) -> None:
+    before = store.read("transfers")
+    oldest = sorted((store.path / "transfers").iterdir())[0]
+    rewrite(oldest, pq.read_table(oldest).drop_columns(["type"]))
+    found = store.read("transfers")
+    assert found["type"].isna().tolist() == before["memo"].eq("turn 0").tolist()
+    assert found.drop(columns="type").equals(before.drop(columns="type"))
+
+
 def test_a_scan_leaves_nothing_on_a_connection(store: Store) -> None:
     connection = duckdb.connect()
     count = "SELECT count(*) FROM duckdb_views() WHERE NOT internal"
