@@ -21,7 +21,7 @@ import re
 import struct
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -212,6 +212,24 @@ def each_row_group(
         finally:
             for waiting in ahead:
                 waiting.cancel()
+
+
+def repetitive(table: Table) -> list[str]:
+    """The texts that repeat, which files hold as the codes of a dictionary. (A dictionary of
+    amounts takes twice as long to read as the amounts.)"""
+    return [
+        column.name
+        for column in table.schema
+        if pa.types.is_string(column.type) and column.name not in _UNIQUE
+    ]
+
+
+def as_read(fields: Iterable[pa.Field], coded: Collection[str]) -> pa.Schema:
+    """The ``fields``, those ``coded`` as columns of codes."""
+    return pa.schema(
+        [field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in coded else field
+         for field in fields]
+    )  # fmt: skip
 
 
 def stored_schema(table: Table, kind: Kind) -> pa.Schema:
@@ -413,12 +431,6 @@ def write_part(
     is a part: found while writing.
     """
     schema, moment = stored_schema(table, kind), table.moment
-    # Texts that repeat; a dictionary of amounts takes twice as long to read as the amounts.
-    repetitive = [
-        column.name
-        for column in table.schema
-        if pa.types.is_string(column.type) and column.name not in _UNIQUE
-    ]
     # Numbers that mostly rise are kept as their steps: half the size, twice as fast.
     steps = {
         column.name: "DELTA_BINARY_PACKED"
@@ -432,7 +444,7 @@ def write_part(
         sink = _HashingSink(file)
         with pq.ParquetWriter(
             sink, schema, compression="zstd", compression_level=1, write_page_checksum=True,
-            use_dictionary=repetitive, column_encoding=steps, version="2.6",
+            use_dictionary=repetitive(table), column_encoding=steps, version="2.6",
         ) as writer:  # fmt: skip
             for series in rows:
                 for group in in_row_groups(series):
@@ -467,12 +479,12 @@ def in_row_groups(tables: Iterable[pa.Table], size: int | None = None) -> Iterat
     for rows in tables:
         waiting.append(rows)
         count += rows.num_rows
+        del rows  # they are large: who asks for a group is alone in holding it
         while count >= size:
-            rows = pa.concat_tables(waiting)
-            waiting, count = [rows.slice(size)], count - size
-            rows = rows.slice(0, size)
-            yield rows
-        del rows  # large, and done with before the next ones are made
+            joined = pa.concat_tables(waiting)
+            waiting, count = [joined.slice(0, size), joined.slice(size)], count - size
+            del joined
+            yield waiting.pop(0)
     if count:
         yield pa.concat_tables(waiting)
 

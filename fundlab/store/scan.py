@@ -4,7 +4,7 @@ reads."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
@@ -142,9 +142,18 @@ def hold_in_duckdb(
     memory.release_unused()  # what was read before this: 100 MB after a judgement of 1,000,000
     groups = in_row_groups(settled_rows(snapshot, events, columns), _DUCKDB_GROUP)
     every = sum(part.rows for part in snapshot.files)
-    for rows in with_progress(((rows.num_rows, rows) for rows in groups), every, f"reading {name}"):
-        connection.from_arrow(rows.select(schema.names)).insert_into(name)
-        connection.execute("CHECKPOINT")  # which compresses
+
+    def held() -> Iterator[tuple[int, None]]:
+        for rows in groups:
+            connection.from_arrow(rows.select(schema.names)).insert_into(name)
+            count = rows.num_rows
+            del rows
+            memory.release_unused()
+            connection.execute("CHECKPOINT")  # which compresses, and takes memory for it
+            yield count, None
+
+    for _ in with_progress(held(), every, f"reading {name}"):
+        pass
     connection.execute("RESET threads")
     memory.release_unused()
     return connection.table(name)

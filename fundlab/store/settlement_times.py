@@ -17,7 +17,16 @@ import pyarrow.compute as pc
 
 from fundlab.models import COMPLETED
 from fundlab.store.changes import Hashes, hash_texts
-from fundlab.store.parts import FROM, TO, Part, PartReader, each_row_group, in_row_groups
+from fundlab.store.parts import (
+    FROM,
+    TO,
+    Part,
+    PartReader,
+    as_read,
+    each_row_group,
+    in_row_groups,
+    repetitive,
+)
 from fundlab.store.snapshot import Snapshot, read_group_versions, read_versions
 from fundlab.tables.expand import member
 from fundlab.tables.schema import INSTANT_TYPE, SETTLED_AT
@@ -53,8 +62,9 @@ def settled_rows(
     transfers: Snapshot, events: Snapshot, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
     """``columns`` of the current rows (``_place`` among them: where each is), some rows at a time,
-    with ``settled_at`` and ``settled_from``: one pass over the files."""
-    schema = transfers.table.schema
+    with ``settled_at`` and ``settled_from``: one pass over the files. Texts that repeat come as the
+    codes that the files hold, which take less time and memory."""
+    schema, coded = transfers.table.schema, repetitive(transfers.table)
     names = [name for name in dict.fromkeys(("id", *_VERSION, *columns)) if name != PLACE]
     said = completions(events)
     hashes = hash_texts(said.column("transfer_id"))
@@ -62,7 +72,8 @@ def settled_rows(
     said, hashes = said.take(pa.array(order)), hashes[order]
     earlier: list[pa.Table] = []  # completed versions that were replaced since
     kept = [*_VERSION, FROM, TO, PLACE]
-    for rows in _in_turn(transfers, pa.schema([schema.field(name) for name in names])):
+
+    def settled(rows: pa.Table) -> pa.Table:
         rows = known_at(rows, transfers.limit)
         stands = pc.is_null(rows.column(TO))
         ended = rows.filter(pc.invert(stands)).select(kept)
@@ -77,12 +88,15 @@ def settled_rows(
             before = before.filter(pc.is_in(before.column("id"), value_set=ids.combine_chunks()))
         if said.num_rows:
             mine = said.take(pa.array(_places_of(hash_texts(ids), hashes)))
-        settled = settled_of(pa.concat_tables([before, rows.select(kept)]), mine, transfers)
+        found = settled_of(pa.concat_tables([before, rows.select(kept)]), mine, transfers)
         place = np.full(rows.num_rows, -1)
-        place[np.searchsorted(*(one.column(PLACE).to_numpy() for one in (rows, settled)))] = range(
-            settled.num_rows
+        place[np.searchsorted(*(one.column(PLACE).to_numpy() for one in (rows, found)))] = range(
+            found.num_rows
         )
-        yield _beside(rows.select(columns), settled, pa.array(place, mask=place < 0))
+        return _beside(rows.select(columns), found, pa.array(place, mask=place < 0))
+
+    # map holds none of the rows that it gave: they are large
+    return map(settled, _in_turn(transfers, as_read(map(schema.field, names), coded), coded))
 
 
 def _is_completed(rows: pa.Table) -> pa.ChunkedArray:
@@ -97,17 +111,17 @@ def _places_of(wanted: Hashes, hashes: Hashes) -> npt.NDArray[np.int64]:
     return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
 
 
-def _in_turn(snapshot: Snapshot, schema: pa.Schema) -> Iterator[pa.Table]:
+def _in_turn(snapshot: Snapshot, schema: pa.Schema, coded: Sequence[str]) -> Iterator[pa.Table]:
     """Every version, as :func:`_placed` reads it, in row groups of the usual size; those of a base
     that were replaced come first, at once: no version comes before an earlier one."""
     work = _placed(snapshot, schema)
     groups = [(part, range(len(part.header.row_groups))) for part in snapshot.files]
     replaced = [(part, numbers[part.live_groups :]) for part, numbers in groups[:1]]
-    first = list(each_row_group(replaced, work))
+    first = list(each_row_group(replaced, work, coded))
     if first:
         yield pa.concat_tables(first)
     live = [(part, numbers[: part.live_groups]) for part, numbers in groups]
-    yield from in_row_groups(each_row_group(live, work))
+    yield from in_row_groups(each_row_group(live, work, coded))
 
 
 def _placed(snapshot: Snapshot, schema: pa.Schema) -> Callable[[PartReader, int], pa.Table]:

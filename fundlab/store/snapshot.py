@@ -29,6 +29,7 @@ from fundlab.store.parts import (
     Part,
     PartReader,
     Publication,
+    as_read,
     damaged,
     each_row_group,
     open_part,
@@ -313,10 +314,7 @@ def read_current(
     needed = {*wanted, *(where or ())}
     if first is not None or end is not None:
         needed.add(moment)
-    schema = pa.schema(
-        [field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in coded else field
-         for field in table.schema if field.name in needed]
-    )  # fmt: skip
+    schema = as_read((field for field in table.schema if field.name in needed), coded)
     accepted = {
         column: pa.array([text.lower() for text in texts], pa.string())
         for column, texts in (where or {}).items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import weakref
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -131,6 +132,14 @@ class TestWritten:
         found = list(parts.in_row_groups(tables))
         assert [group.num_rows for group in found] == sizes
         assert [n for group in found for n in group.column("n").to_pylist()] == [*range(sum(given))]
+
+    def test_a_row_group_is_held_by_who_asked_for_it_alone(self) -> None:
+        groups = parts.in_row_groups(pa.table({"n": [n, n]}) for n in range(2))
+        group = next(groups)
+        held = weakref.ref(group)
+        del group
+        assert held() is None
+        assert [one.num_rows for one in groups] == [2]
 
     def test_each_page_has_a_checksum(self, tmp_path: Path) -> None:
         draft = write(tmp_path, "part", [new(1, 2)])

@@ -125,6 +125,27 @@ def test_an_enumeration_that_older_files_lack_is_missing_in_a_frame(store: Store
     assert found.drop(columns="type").equals(before.drop(columns="type"))
 
 
+def test_rows_held_in_duckdb_are_those_of_a_scan(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their texts come as codes, of other dictionaries in each row group and file: one of a text
+    for each row, one of none, and a file without the column."""
+    monkeypatch.setattr(parts, "ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr(compaction, "pays", lambda snapshot: False)
+    rows = [transfer(n, updated_at=moment(n), memo=f"turn {n}") for n in (7, 8, 9, 10)]
+    del rows[1]["memo"]
+    store.sync(FakeService(rows), tables=["transfers"], full=True)  # type: ignore[arg-type]
+    oldest = sorted((store.path / "transfers").iterdir())[0]
+    rewrite(oldest, pq.read_table(oldest).drop_columns(["memo"]))
+    columns = ["id", "status", "memo", "profile_id", "total", "group_id"]
+    snapshots = store.snapshot("transfers"), store.snapshot("events")
+    held = scan.hold_in_duckdb(*snapshots, columns, duckdb.connect())
+    known = store.scan("transfers", settled=True).project(", ".join([*columns, "settled_at"]))
+    found, expected = (one.order("id").fetchall() for one in (held, known))
+    assert found == expected
+    assert {row[2] for row in found} >= {None, "turn 1", "turn 2", "turn 7", "turn 10"}
+
+
 def test_a_scan_leaves_nothing_on_a_connection(store: Store) -> None:
     connection = duckdb.connect()
     count = "SELECT count(*) FROM duckdb_views() WHERE NOT internal"
