@@ -62,14 +62,18 @@ def progress_bar(
 
 
 def with_progress(
-    sized: Iterable[tuple[int, T]], total: int, desc: str, unit: str = "rows"
+    sized: Iterable[tuple[int, T]],
+    total: int,
+    desc: str,
+    unit: str = "rows",
+    enabled: bool | None = None,
 ) -> Iterator[T]:
     """Each of ``sized``, which has its size beside it, while a bar shows how much of ``total`` is
     done; none of less than a person would wait for."""
     if total < LEAST[unit]:
         yield from (item for _, item in sized)
         return
-    with progress_bar(total, unit, desc) as bar:
+    with progress_bar(total, unit, desc, enabled) as bar:
         for size, item in sized:
             yield item
             bar.update(size)

@@ -52,7 +52,9 @@ def pays(snapshot: Snapshot) -> bool:
     return spent >= max(FEW_ROWS, min(WORTH_ROWS, rows // 2), rows // 8)
 
 
-def merge_files(folder: StorePath, snapshot: Snapshot) -> Draft | None:
+def merge_files(
+    folder: StorePath, snapshot: Snapshot, progress: bool | None = None
+) -> Draft | None:
     """One file, which nobody sees yet, for those of ``snapshot``, the newest; ``None`` if it is one
     already. Raises ``StoreDamaged`` where a file is not what was written.
     """
@@ -65,7 +67,7 @@ def merge_files(folder: StorePath, snapshot: Snapshot) -> Draft | None:
 
     def shown(found: Iterator[pa.Table], total: int) -> Iterator[pa.Table]:
         sized = ((one.num_rows, one) for one in found)
-        return with_progress(sized, total, f"merging {table.name}")
+        return with_progress(sized, total, f"merging {table.name}", enabled=progress)
 
     draft = write_part(
         folder, "base", table, header,

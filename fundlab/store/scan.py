@@ -141,7 +141,6 @@ def hold_in_duckdb(
     connection.execute("SET threads = 1")  # several take more processor and memory
     memory.release_unused()  # what was read before this: 100 MB after a judgement of 1,000,000
     groups = in_row_groups(settled_rows(snapshot, events, columns), _DUCKDB_GROUP)
-    every = sum(part.rows for part in snapshot.files)
 
     def held() -> Iterator[tuple[int, None]]:
         for rows in groups:
@@ -152,7 +151,7 @@ def hold_in_duckdb(
             connection.execute("CHECKPOINT")  # which compresses, and takes memory for it
             yield count, None
 
-    for _ in with_progress(held(), every, f"reading {name}"):
+    for _ in with_progress(held(), snapshot.count, f"reading {name}"):
         pass
     connection.execute("RESET threads")
     memory.release_unused()

@@ -312,10 +312,13 @@ class StoreFiles:
         (made,) = self.commit(check_held, self.clock(), {}, [(kind, content)])
         return made
 
-    def merge(self, table: str, check_held: Callable[[], None]) -> Draft | None:
+    def merge(
+        self, table: str, check_held: Callable[[], None], progress: bool | None = None
+    ) -> Draft | None:
         """Merge the files of ``table``; the caller holds the lock."""
         before = self.manifest()
-        draft = merge_files(self.path / table, self.snapshot(table, manifest=before))
+        snapshot = self.snapshot(table, manifest=before)
+        draft = merge_files(self.path / table, snapshot, progress)
         if draft is None:
             return None
         try:

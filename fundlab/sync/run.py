@@ -280,7 +280,7 @@ def sync(
             if not compaction.pays(store.snapshot(name)):
                 continue
             try:
-                store.merge(name, check_held)
+                store.merge(name, check_held, progress)
             except StoreDamaged:
                 raise
             except StoreError as error:

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from fake_service import FakeService, transfer
 
 from fundlab import Store, reports
 from fundlab.base import progress
 from fundlab.operate.store import restored
+from fundlab.store import compaction
+from fundlab.store.scan import hold_in_duckdb
 
 WAITS: dict[str, tuple[Callable[[Store, Path], Any], str]] = {
     "reading": (lambda store, _: store.read("transfers"), "reading transfers: 4 rows"),
@@ -75,6 +78,22 @@ def test_in_a_terminal_it_is_a_bar(
     shown = capsys.readouterr().err
     assert "reading transfers" in shown
     assert "/4 [" in shown
+    with duckdb.connect() as connection:  # who needs the current rows alone waits for no others
+        hold_in_duckdb(store.snapshot("transfers"), store.snapshot("events"), ["id"], connection)
+    assert "/3 [" in capsys.readouterr().err
+
+
+def test_a_sync_without_progress_merges_without_it(
+    tmp_path: Path, all_are_long: None, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(compaction, "pays", lambda _: True)
+    store, service = Store(tmp_path / "store"), FakeService([transfer(1)])
+    for asked, shown in ((False, False), (None, True)):
+        assert store.sync(service, full=True, progress=asked).compacted
+        assert ("merging" in capsys.readouterr().err) is shown
+        service.transfers = [transfer(1), transfer(2)]
 
 
 @pytest.mark.parametrize(
