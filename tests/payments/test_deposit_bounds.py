@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from test_journal_rows import Desk
+from test_journal_rows import Desk, spoiled
 from test_plan_bounds import ADDRESS, NOON, Book, context, entry, refusal, service, shown
 
 import fundlab as fl
@@ -411,13 +409,7 @@ def test_a_journal_that_is_not_intact_is_named(
         desk = Desk(path)
         desk.record("one", 1)
         desk.record("two", 2)
-        with closing(sqlite3.connect(path)) as database:
-            database.execute("PRAGMA synchronous = OFF")
-            for name in ("intents_stay", "intents_kept", "events_stay", "events_kept"):
-                database.execute(f"DROP TRIGGER {name}")
-            for statement in statements:
-                database.execute(statement)
-            database.commit()
+        spoiled(desk.book, *statements)
         monkeypatch.setattr(journal_files, "journals_of", lambda store: [path])
         return [why for _, why in journal_files.damaged_journals(SimpleNamespace())]  # type: ignore[arg-type]
 

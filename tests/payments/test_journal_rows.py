@@ -163,7 +163,7 @@ def test_a_second_attempt_is_counted_since_the_last_refusal_alone(desk: Desk) ->
 
 
 def test_what_was_accepted_leads_where_it_cannot_be_written(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = desk.record("one", 1)
 
@@ -344,7 +344,9 @@ def test_a_file_that_is_cut_short_is_damaged(desk: Desk) -> None:
         Journal(desk.book.path, SERVICE).entries()
 
 
-def test_a_journal_is_of_its_service_and_for_its_user_alone(desk: Desk, tmp_path: Path) -> None:
+def test_a_journal_is_of_its_service_and_for_its_user_alone(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = desk.book.path
     assert path.stat().st_mode & 0o777 == 0o600
     assert [one.name for one in path.parent.iterdir()] == [path.name]
@@ -354,6 +356,11 @@ def test_a_journal_is_of_its_service_and_for_its_user_alone(desk: Desk, tmp_path
         assert path.stat().st_mode & 0o777 == mode  # only read, by whoever it is of
         Journal(path, SERVICE).entries()
         assert path.stat().st_mode & 0o777 == kept
+    path.chmod(0o640)
+    with monkeypatch.context() as another:  # who may change any file leaves another user's
+        another.setattr(os, "getuid", lambda: path.stat().st_uid + 1)
+        Journal(path, SERVICE).entries()
+    assert path.stat().st_mode & 0o777 == 0o640
     path.chmod(0o600)
     with pytest.raises(StoreError, match=r"belongs to https://api\.example\.com \(client desk\), "):
         Journal(path, SERVICE | {"client_id": "other"}).entries()
@@ -416,7 +423,7 @@ def test_a_block_that_fails_leaves_the_connection_to_be_written_with(desk: Desk)
 
 
 def test_whatever_is_written_is_written_in_a_transaction(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, writes = Journal.opened, []
 
@@ -598,7 +605,7 @@ def test_a_journal_of_another_schema_is_refused(desk: Desk) -> None:
 
 
 def test_a_connection_is_patient_and_is_closed_where_it_cannot_begin(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "_PATIENCE_S", 1.5)
     with closing(desk.book._connect()) as database:
