@@ -26,6 +26,7 @@ from fundlab.client.client import Client
 from fundlab.models import FiatAccountStatus
 from fundlab.operate.store import Store
 from fundlab.payments.actions import plan_withdrawal, register_fiat_account, wait_for
+from fundlab.settings.labels import names_given
 from fundlab.settings.settings import is_loopback
 
 AMOUNT = Decimal("1000.00")
@@ -165,6 +166,7 @@ def run(
         addresses=store.read("addresses"),
         judgement=judgement,
         withdrawals=[withdrawal.id],
+        names=names_given(),
         sources={
             "Store": str(store_path),
             "Command": f"fundlab demo --out {out} --seed {seed} --transfers {transfers}",

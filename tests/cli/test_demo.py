@@ -20,7 +20,7 @@ from fundlab.cli import demo
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> demo.Demo:
-    return demo.run(tmp_path_factory.mktemp("demo"), seed=11, transfers=600)
+    return demo.run(tmp_path_factory.mktemp("demo"), seed=7, transfers=600)
 
 
 @pytest.mark.thorough
@@ -71,6 +71,8 @@ def test_the_demos_report_is_by_the_moments_that_the_command_reports_by(ran: dem
     assert usual.basis == "settled"
     assert "by when transfers settled" in page
     assert "by when transfers were created" not in page
+    assert ">Treasury<" in page  # as the card of its payment calls it
+    assert "8d0d…d2ed" not in page
 
 
 @pytest.mark.thorough
@@ -97,7 +99,7 @@ def test_the_demo_pays_by_plan_and_journal_apart_from_the_users_own(
 
 @pytest.mark.thorough
 def test_the_same_seed_gives_the_same_transfers_and_report(ran: demo.Demo, tmp_path: Path) -> None:
-    again = demo.run(tmp_path, seed=11, transfers=600)
+    again = demo.run(tmp_path, seed=7, transfers=600)
     columns = ["id", "amount", "fee", "total", "created_at", "updated_at", "status"]
     first, second = (fl.Store(run.store).read("transfers") for run in (ran, again))
     assert first[columns].equals(second[columns])
