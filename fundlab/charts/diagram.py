@@ -147,7 +147,7 @@ def _draw(axes: Panel, rows: Sequence[Link], colors: dict[str, str], theme: Them
             shift = -5 if side == "right" else 5
             if abs(height - (top + bottom) / 2) > _LEAST / 4:  # moved: a line leads to its bar
                 shift *= 3
-                axes.plot([x, x + shift / _LAYOUT.box[0]], [(top + bottom) / 2, height],
+                axes.plot([x, x + 0.8 * shift / _LAYOUT.box[0]], [(top + bottom) / 2, height],
                           color=theme.muted, linewidth=0.6, clip_on=False)  # fmt: skip
             amount = compact(sizes[name])
             axes.words(f"{words} · {amount}", (x, height), (shift, 0), theme.ink, ha=side,
