@@ -244,11 +244,12 @@ class Desk:
     def client(self, who: str, **more: Any) -> Client:
         secret = self.service.access.credential(self.client_id).client_secret
         self.secrets.add(secret)
-        client = _CONNECT(
-            base_url=URL, auth_url=URL, client_id=self.client_id, client_secret=secret,
-            sandbox=is_sandbox(self.seed), store=str(self.root / "store"),
-            journal=str(self.journal(who)), **self.signing(), **more,
-        )  # fmt: skip
+        given: dict[str, Any] = {
+            "base_url": URL, "auth_url": URL, "client_id": self.client_id, "client_secret": secret,
+            "sandbox": is_sandbox(self.seed), "store": str(self.root / "store"),
+            "journal": str(self.journal(who)),
+        }  # fmt: skip
+        client = _CONNECT(**given | self.signing() | more)
         chance = random.Random(f"line {self.seed} {who} {Virtual.now_ns}")
         client.transport._opened = Line(self, chance)  # type: ignore[assignment]
         return client
@@ -754,13 +755,16 @@ class Person:
         sometimes("a payment that another person had approved was made", not there)
         desk.facts.paid[self.name, plan.ref_id] = made.id
 
-    def load(self, client: Client, order: str, since: int | None) -> None:
+    def load(self, client: Client, order: str, since: int | None, workers: int, limit: int) -> None:
         """Transfers, in a notebook; those that were there before are, each once, as they are."""
         desk, before = self.desk, oracles.at_the_service(self.desk)
         moved = oracles.moves(desk)
         start = None if since is None else BEGIN_NS - since * 24 * HOUR
         given = {} if start is None else {"since": pd.Timestamp(start, tz="UTC")}
-        frame = fl.load_transfers(client, order=order, invalid="set_aside", **given)
+        frame = fl.load_transfers(
+            client, order=order, invalid="set_aside", workers=workers, limit=limit, **given
+        )
+        sometimes("several workers loaded rows", workers > 1)
         with desk.schedule.aside():
             if "stale" not in desk.met[self.name]:
                 oracles.loaded(desk, frame, before, start, order)

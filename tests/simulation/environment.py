@@ -11,10 +11,13 @@ import atexit
 import concurrent.futures
 import functools
 import gc
+import importlib
 import os
 import random
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
@@ -68,19 +71,80 @@ class Inline:
         """There is nothing to wait for."""
 
 
-def produced(sources: Sequence[Generator[Any]], _ahead: int) -> Generator[Any]:
-    """As ``fundlab.base.threads.produced``: source by source, an item of each in turn."""
-    waiting = list(sources)
-    try:
-        while waiting:
-            for source in list(waiting):
-                try:
-                    yield next(source)
-                except StopIteration:
-                    waiting.remove(source)
-    finally:
-        for source in waiting:
+class Produced:
+    """As ``fundlab.base.threads.produced``: an item of each source in turn. A source that waits for
+    another (``Waits``) lets the others go on from where it stands."""
+
+    here = threading.local()
+    """``now``: of the sources that this thread lets go on, whose they are."""
+
+    def __init__(self, sources: Sequence[Generator[Any]], _ahead: int) -> None:
+        self._waiting, self._all = deque(sources), sources
+        self._ready = deque[tuple[Any, BaseException | None]]()
+
+    def __iter__(self) -> Produced:
+        return self
+
+    def __next__(self) -> Any:
+        while not self._ready:
+            if not self.go_on():
+                raise StopIteration
+        item, error = self._ready.popleft()
+        if error is not None:
+            self.close()
+            raise error
+        return item
+
+    def go_on(self) -> bool:
+        """Let the next source that does not wait come to an item; whether there was one."""
+        if not self._waiting:
+            return False
+        source, before = self._waiting.popleft(), getattr(self.here, "now", None)
+        self.here.now = self
+        try:
+            self._ready.append((next(source), None))
+            self._waiting.append(source)
+        except StopIteration:
+            pass
+        except Exception as error:  # noqa: BLE001 - raised again where the item is asked for
+            self._ready.append((None, error))
+        finally:
+            self.here.now = before
+        return True
+
+    def close(self) -> None:
+        self._waiting.clear()
+        for source in self._all:
             source.close()
+
+
+class Waits:
+    """A ``threading.Condition`` of sources: who waits goes on once it was told to look again."""
+
+    def __init__(self) -> None:
+        self._told: list[bool] = []
+
+    def __enter__(self) -> None:
+        """One source runs at a time."""
+
+    def __exit__(self, *_: object) -> None:
+        """There is no lock."""
+
+    def wait_for(self, condition: Callable[[], Any]) -> None:
+        place = len(self._told)
+        self._told.append(True)
+        while not (self._told[place] and condition()):
+            self._told[place] = False
+            if not Produced.here.now.go_on():
+                raise RuntimeError("a source waits for what nobody will say")
+        self._told.pop()
+
+    def notify(self) -> None:
+        if False in self._told:
+            self._told[self._told.index(False)] = True
+
+    def notify_all(self) -> None:
+        self._told[:] = [True] * len(self._told)
 
 
 def _one_thread(
@@ -120,7 +184,10 @@ def load() -> None:
     duckdb.connect = functools.partial(_one_thread, duckdb.connect)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    fundlab.base.threads.produced = produced  # type: ignore[assignment]
+    fundlab.base.threads.produced = Produced  # type: ignore[assignment, misc]
+    condition, threading.Condition = threading.Condition, Waits  # type: ignore[assignment, misc]
+    importlib.import_module("fundlab.sync.windows")  # it makes one for each load
+    threading.Condition = condition  # type: ignore[misc]
     # OpenSSL has chance of its own
     Ed25519PrivateKey.generate = staticmethod(  # type: ignore[method-assign]
         lambda: Ed25519PrivateKey.from_private_bytes(Virtual.chance.randbytes(32))

@@ -498,7 +498,8 @@ def controls(chance: random.Random, days: int, add: Callable[..., None]) -> None
         for _ in range(chance.choice([0, 1, 2])):
             at = begin + chance.randrange(22 * HOUR)
             add(at, "auditor", "load", order=chance.choice(["ASC", "DESC"]),
-                since=chance.choice([None, chance.randrange(60)]))  # fmt: skip
+                since=chance.choice([None, chance.randrange(60)]),
+                workers=chance.choice([1, 2, 3, 4]), limit=chance.choice([3, 10, 100]))  # fmt: skip
             if chance.random() < _SHARE:
                 for number in range(6):
                     add(at + number * NS // 3, "world", "move", cents=chance.randrange(1, 10**4))

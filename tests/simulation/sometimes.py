@@ -32,6 +32,7 @@ STATES: Final = (
     "a stablecoin arrived at an address that was asked for",
     # what a notebook loads without a store
     "rows were loaded while others were added",
+    "several workers loaded rows",
     # rules, quotes, other assets, internal transfers
     "a rule whose first answer was lost was made once",
     "a rule converted what arrived",
