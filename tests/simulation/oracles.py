@@ -6,7 +6,7 @@ import gc
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 import fundlab as fl
 from fundlab.base.errors import (
+    ActionRefused,
     CallError,
     FundlabError,
     InvalidRequest,
@@ -58,6 +59,21 @@ COMPARED: Final = ("status", "amount", "fee", "total", "updated_at")
 def check(condition: object, what: str) -> None:
     if not condition:
         raise Wrong(what)
+
+
+def refuses(
+    call: Callable[[], object], *said: str, by: type[Exception] = InvalidRequest, reason: str = ""
+) -> None:
+    """``call`` is refused ``by`` an error that says why, for this ``reason``."""
+    try:
+        found = call()
+    except by as error:
+        missing = [text for text in said if text not in str(error)]
+        check(not missing, f"{error} does not say {missing}")
+        of = error.reason if isinstance(error, ActionRefused) else ""
+        check(of == reason, f"{error} is of {of!r}, not of {reason!r}")
+    else:
+        raise Wrong(f"nothing refuses {said or reason}: {found!r}"[:500])
 
 
 def at_the_service(desk: Desk) -> dict[str, Row]:

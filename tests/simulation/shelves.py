@@ -1,0 +1,593 @@
+"""What somebody asks about stores once a run is over: kept elsewhere, published, damaged, of
+another service, by a clock that is wrong; and what a notebook loads of a service that answers
+otherwise."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from email.utils import formatdate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+import fundlab as fl
+from fundlab.base.errors import (
+    ContradictionWarning,
+    DataError,
+    ProtocolError,
+    SetAsideWarning,
+    StoreDamaged,
+    StoreError,
+)
+from fundlab.client.http import Answer, Failure, Outgoing
+from fundlab.tables.schema import TABLES
+from tests.simulation import oracles
+from tests.simulation.environment import NS, Virtual
+from tests.simulation.oracles import check, dec, moment, refuses
+from tests.simulation.papers import heard
+
+if TYPE_CHECKING:
+    from tests.simulation.desk import Desk
+
+_DAY: Final = 24 * 3600 * NS
+
+
+# ------------------------------------------------------------------------------ loading
+
+
+def side_by_side(desk: Desk) -> None:
+    """Whatever number of workers loads, in pages however long, each row comes once and in order;
+    of each list, and of stretches of time down to one moment."""
+    theirs = oracles.at_the_service(desk)
+    by_time = sorted((moment(row["created_at"]), id_) for id_, row in theirs.items())
+    moments = [at for at, _ in by_time]
+    middle, newest = moments[len(moments) // 2], moments[-1]
+    asked: list[tuple[int, int, str, int | None, int | None]] = [
+        (2, 3, "ASC", None, None), (3, 7, "DESC", None, None), (4, 5, "ASC", middle, None),
+        (3, 4, "ASC", None, middle), (2, 5, "ASC", moments[3], middle),
+        (2, 5, "ASC", newest, None), (2, 5, "ASC", newest + 1, None),
+        (2, 5, "DESC", moments[0], moments[0] + 1), (1, 6, "ASC", middle, newest),
+    ]  # fmt: skip
+    with desk.client("payer") as client:
+        for workers, limit, order, since, until in asked:
+            given = {
+                name: str(fl.base.values.Instant.from_ns(at))
+                for name, at in (("since", since), ("until", until)) if at is not None
+            }  # fmt: skip
+            frame = fl.load_transfers(client, workers=workers, limit=limit, order=order, **given)  # type: ignore[arg-type]
+            wanted = [id_ for at, id_ in by_time if (since or 0) <= at < (until or 1 << 62)]
+            wanted = wanted[::-1] if order == "DESC" else wanted
+            check([*frame["id"]] == wanted, f"{workers} workers, {limit} a page, {order}, {given}: "
+                  f"{len(frame)} rows of {len(wanted)}")  # fmt: skip
+        for load, table in (
+            (fl.load_events, "events"), (fl.load_fiat_accounts, "fiat_accounts"),
+            (fl.load_deposit_instructions, "fiat_deposit_instructions"),
+        ):  # fmt: skip
+            known = {id_ for (id_,) in desk.service.database.all(f"SELECT id FROM {table}")}
+            found = load(client, workers=3, limit=9)["id"]
+            check({*found} == known and found.is_unique, f"{table}, by three workers")
+        one = fl.load_balances(client, workers=1)
+        three = fl.load_balances(client, workers=3)
+        names = ["profile_id", "asset", "available", "trading"]
+        check(one[names].equals(three[names]), "balances, by three workers")
+        profile = desk.profiles[0]
+        ids = sorted(id_ for id_, row in theirs.items() if row["profile_id"] == profile)
+        got = fl.load_transfers(client, workers=3, limit=4, profile_ids=profile)
+        check(sorted(got["id"]) == ids, "of one profile, by three workers")
+        for wrong in (0, -1, "two"):
+            refuses(lambda wrong=wrong: fl.load_transfers(client, workers=wrong), "workers")  # type: ignore[misc]
+        refuses(lambda: fl.load_transfers(client, page_cursor="a"), "page_cursor")
+        refuses(lambda: fl.load_transfers(client, since=middle, created_at_gte=middle), "since")  # type: ignore[arg-type]
+
+
+def otherwise(desk: Desk) -> None:
+    """A service that answers what it should not: told, set aside, or the newest of two is taken."""
+    theirs = oracles.at_the_service(desk)
+    some = sorted(theirs)[len(theirs) // 2]
+
+    def rows(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Any:
+        """A client to whom each page of transfers comes with ``change``."""
+
+        def answer(request: Outgoing, send: Callable[[], Any]) -> Answer | Failure:
+            found = send()
+            if request.method == "GET" and "/transfers?" in request.url and found.status == 200:
+                page = json.loads(found.body)
+                page["items"] = change(page["items"])
+                return Answer(found.status, found.headers, json.dumps(page).encode())
+            return cast("Answer", found)
+
+        return heard(desk, answer)
+
+    def garbled(page: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [row | {"amount": "1,5"} if row["id"] == some else row for row in page]
+
+    def twice(page: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        later = "2027-01-01T00:00:00Z"
+        return [other for row in page for other in (
+            [row | {"status": "FAILED", "updated_at": later}, row] if row["id"] == some else [row]
+        )]  # fmt: skip
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with rows(garbled) as client:
+            refuses(lambda: fl.load_transfers(client), some, by=DataError)
+            frame = fl.load_transfers(client, invalid="set_aside", limit=20)
+        (aside,) = frame.attrs["set_aside"]
+        got = aside["table"], aside["id"], json.loads(aside["raw"])["amount"]
+        check(got == ("transfers", some, "1,5"), f"set aside is {aside}")
+        check({*frame["id"]} == theirs.keys() - {some}, "with one set aside others are loaded")
+        said = [str(one.message) for one in told if one.category is SetAsideWarning]
+        check(len(said) == 1 and "1 row" in said[0] and some in said[0], f"set aside: {said}")
+        told.clear()
+        with rows(twice) as client:
+            frame = fl.load_transfers(client, limit=20)
+        (status,) = frame["status"][frame["id"] == some]
+        check(status == "FAILED", f"of two versions {status} was taken")
+        said = [str(one.message) for one in told if one.category is ContradictionWarning]
+        check(len(said) == 1 and some in said[0], f"of a row that is there twice: {said}")
+
+    profile = desk.profiles[0]
+
+    def of(change: Callable[[dict[str, Any]], dict[str, Any] | int]) -> Any:
+        """A client to whom the balances of the first profile come with ``change``."""
+
+        def answer(request: Outgoing, send: Callable[[], Any]) -> Answer | Failure:
+            found = send()
+            if f"/{profile}/" not in request.url or found.status != 200:
+                return cast("Answer", found)
+            other = change(json.loads(found.body))
+            if isinstance(other, int):
+                body = json.dumps({"title": "No", "status": other}).encode()
+                return Answer(other, copy.copy(found.headers), body)
+            return Answer(200, found.headers, json.dumps(other).encode())
+
+        return heard(desk, answer)
+
+    with of(lambda body: body | {"asset": "EUR"}) as client:
+        refuses(lambda: fl.load_balances(client, profile, "USD"), "asset is 'EUR', not 'USD'",
+                by=ProtocolError)  # fmt: skip
+    with of(lambda _: 404) as client:
+        left = fl.load_balances(client)
+        check(profile not in {*left["profile_id"]} and len(left), "of a profile that is not there")
+    # balances that were reported before, and are not now, are said, once
+    whole, copied = desk.store(), desk.root / "unreported"
+    shutil.copytree(whole.path, copied)
+    store = fl.Store(copied)
+    known = {*store.read("balances")["asset"][store.read("balances")["profile_id"] == profile]}
+    with of(lambda _: 404) as client:
+        done = store.sync(client, progress=False)
+    check({*done.unreported} == {(profile, asset) for asset in known}, f"{done.unreported} is said")
+    check(any("no longer reported" in note and "404" in note for note in done.notes), str(done))
+    check("no longer reported" in str(done), f"{done}")
+    with of(lambda body: body | {"available": "1,5"}) as client:
+        done = store.sync(client, progress=False)
+    keys = {row.id for row in done.set_aside if row.table == "balances"}
+    check(keys == {f"{profile} {asset}" for asset in known}, f"set aside of balances: {keys}")
+    with desk.client("payer") as client:
+        done = store.sync(client, progress=False)
+        check(not done.unreported and not done.set_aside, f"all is well, yet: {done}")
+
+
+def odd(desk: Desk) -> None:
+    """Lists that end early, leave a row out, or know no filter: a sync brings what there is, and
+    calls gone or refused only what the service says so of."""
+    whole = desk.store().path
+    theirs = oracles.at_the_service(desk)
+    some = min(theirs, key=lambda id_: (theirs[id_]["created_at"], id_))
+
+    def synced(name: str, answer: Any, **more: Any) -> tuple[Any, fl.Store]:
+        copied = desk.root / f"odd-{name}"
+        shutil.copytree(whole, copied)
+        with heard(desk, answer) as client:
+            return fl.Store(copied).sync(client, progress=False, **more), fl.Store(copied)
+
+    def lists(request: Outgoing) -> bool:
+        return request.method == "GET" and "/transfers?" in request.url
+
+    def changed(found: Answer, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Answer:
+        body = json.dumps(change(json.loads(found.body))).encode()
+        return Answer(found.status, found.headers, body)
+
+    def early(request: Outgoing, send: Callable[..., Any]) -> Any:
+        found = send()
+        if lists(request) and found.status == 200 and "ASC" in request.url:
+            return changed(found, lambda page: {"items": page["items"][:9]})
+        return found
+
+    def without(request: Outgoing, send: Callable[..., Any]) -> Any:
+        found = send()
+        if lists(request) and found.status == 200:
+            return changed(found, lambda page: page | {
+                "items": [row for row in page["items"] if row["id"] != some]})  # fmt: skip
+        return found
+
+    def denied(request: Outgoing, send: Callable[..., Any]) -> Any:
+        if request.method == "GET" and request.url.endswith(f"/transfers/{some}"):
+            body = json.dumps({"title": "No", "status": 403}).encode()
+            return Answer(403, send().headers, body)
+        return without(request, send)
+
+    def not_found(request: Outgoing, send: Callable[..., Any]) -> Any:
+        if request.method == "GET" and request.url.endswith(f"/transfers/{some}"):
+            body = json.dumps({"title": "No", "status": 404}).encode()
+            return Answer(404, send().headers, body)
+        return without(request, send)
+
+    def knows_no(*names: str) -> Any:
+        """It refuses what asks by one of these."""
+
+        def answer(request: Outgoing, send: Callable[..., Any]) -> Any:
+            if lists(request) and any(f"{name}=" in request.url for name in names):
+                body = json.dumps({"title": "No such filter", "status": 400}).encode()
+                return Answer(400, send().headers, body)
+            return send()
+
+        return answer
+
+    fresh = desk.root / "early"
+    with heard(desk, early) as client:
+        done = fl.Store(fresh).sync(client, progress=False)
+    known = {*fl.Store(fresh).read("transfers")["id"]}
+    check(known == theirs.keys(), f"of a list that ended early: {known ^ theirs.keys()}")
+    said = [note for note in done.notes if "the list ended early" in note]
+    check(len(said) == 1 and f"{len(theirs) - 9:,} row" in said[0], f"ended early: {done.notes}")
+    before = oracles.held(desk.store())
+    for name, answer, gone, refused in (
+        ("left-out", without, False, False), ("denied", denied, False, True),
+        ("not-found", not_found, True, False),
+        ("no-updated", knows_no("updated_at_gte"), False, False),
+        ("no-filter", knows_no("updated_at_gte", "created_at_gte"), False, False),
+        ("no-ids", knows_no("updated_at_gte", "ids"), False, False),
+    ):  # fmt: skip
+        full = name in ("left-out", "denied", "not-found")
+        done, store = synced(name, answer, full=full)
+        mine = ("transfers", some)
+        check((mine in done.gone) == gone, f"{name}: gone is {done.gone}")
+        check((mine in done.refused) == refused, f"{name}: refused is {done.refused}")
+        rows = oracles.as_read(store)
+        off = [id_ for id_ in before if rows[id_] != before[id_]]
+        check(not off, f"{name}: {off} is another than before")
+        listed = store.gone()
+        states = {*listed["state"][listed["id"] == some]} if len(listed) else set()
+        check(states == ({"gone"} if gone else {"refused"} if refused else set()),
+              f"{name}: it is {states}")  # fmt: skip
+        if gone or refused:  # it is listed again
+            with desk.client("payer") as client:
+                store.sync(client, full=True, progress=False)
+            listed = store.gone()
+            states = {*listed["state"][listed["id"] == some]}
+            check(not states & {"gone", "refused"}, f"{name}, and listed again: {states}")
+
+
+def results(desk: Desk) -> None:
+    """What a sync says of itself, in each way that it is shown; and whose store and clock it may
+    be."""
+    path = desk.root / "fresh"
+    store = fl.Store(path)
+    with desk.client("payer") as client:
+        done = store.sync(client, progress=False)
+        counts = {name: len(store.read(name)) for name in TABLES}
+        frame = done.to_frame()
+        check({name: done[name].new for name in TABLES} == counts, f"{counts} came: {done}")
+        check(frame["new"].to_dict() == counts and not frame["changed"].any(), f"{frame}")
+        check(done.new == sum(counts.values()) and not done.changed, f"{done.new} came of {counts}")
+        refuses(lambda: done["transfer"], by=KeyError)
+        html = done._repr_html_()
+        check(f"{done.new:,} new rows" in html and "0 changed" in html, "as a card")
+        check(done.to_json()["store"] == str(path) and len(done.to_json()["tables"]) == len(TABLES),
+              f"{done.to_json()}")  # fmt: skip
+        again = store.sync(client, progress=False)
+        others = [entry for entry in again.tables if entry.table != "balances"]
+        check(not any(entry.new or entry.changed or entry.part for entry in others), f"{again}")
+        one = store.sync(client, tables="events", progress=False)
+        check([entry.table for entry in one.tables] == ["events"], f"of events: {one}")
+        check("Nothing new" in one._repr_html_() and not one.new, f"nothing came, yet: {one}")
+        two = store.sync(client, tables=["balances"], progress=False)
+        check({entry.table for entry in two.tables} == {"transfers", "balances"}, f"{two}")
+        # a store begins where it is told to, and a full sync goes back to the first row
+        theirs = oracles.at_the_service(desk)
+        moments = sorted(moment(row["created_at"]) for row in theirs.values())
+        begin = moments[len(moments) // 2]
+        for workers in (1, 3):
+            part = fl.Store(desk.root / f"from-{workers}")
+            since = str(fl.base.values.Instant.from_ns(begin))
+            part.sync(client, since=since, workers=workers, progress=False)
+            wanted = {id_ for id_, row in theirs.items() if moment(row["created_at"]) >= begin}
+            found = {*part.read("transfers")["id"]}
+            check(found == wanted, f"since {since} by {workers}: {found ^ wanted}")
+            check(len(part.read("events")) <= counts["events"], "events since")
+            part.sync(client, full=True, workers=workers, progress=False)
+            check(oracles.as_read(part) == oracles.as_read(store), "not all after a full sync")
+        # whose it is
+        for hours, way in ((-25, "ahead of"), (25, "behind"), (23, ""), (-23, "")):
+
+            def dated(_: Outgoing, send: Callable[..., Any], hours: int = hours) -> Any:
+                """By the clock of a service that is ``hours`` ahead."""
+                found = send()
+                at = formatdate(Virtual.now_ns // NS + hours * 3600, usegmt=True)
+                found.headers["Date"] = at
+                return found
+
+            other = fl.Store(desk.root / f"clock{hours}")
+            with heard(desk, dated) as wrong:
+                if way:
+                    refuses(lambda: other.sync(wrong, progress=False), f"25 hours {way}",  # noqa: B023
+                            by=StoreError)  # fmt: skip
+                else:
+                    check(other.sync(wrong, progress=False).new == done.new, f"by {hours} h")
+        behind = fl.Store(path, clock=lambda: Virtual.now_ns - _DAY - 7200 * NS)
+        refuses(lambda: behind.sync(client, progress=False), "was last written at", by=StoreError)
+    manifest = json.loads(max((path / "manifests").glob("*.json")).read_bytes())
+    check(manifest["manifest"]["service"]["client_id"] == desk.client_id, f"whose: {manifest}")
+    others = desk.control.add_credential("other", [*fl.models.SCOPES])
+    with desk.client("payer", client_id=others["client_id"],
+                     client_secret=others["client_secret"]) as client:  # fmt: skip
+        refuses(lambda: store.sync(client, progress=False), "holds the data of", by=StoreError)
+
+
+# ------------------------------------------------------------------------------ elsewhere
+
+
+def elsewhere(desk: Desk) -> None:
+    """A store in memory, below a folder of another filesystem, and what is no place for one."""
+    import fsspec
+
+    home, os.environ["HOME"] = os.environ.get("HOME", ""), str(desk.root / "home")
+    base = desk.root / "shelf"
+    (base / "below").mkdir(parents=True)
+    inner = fs.SubTreeFileSystem(str(base), fs.LocalFileSystem())
+    python = fsspec.filesystem("dir", path=str(base), fs=fsspec.filesystem("file", auto_mkdir=True))
+    places: list[tuple[str, dict[str, Any]]] = [
+        (f"memory://books-{desk.seed}-{Virtual.now_ns}/funds", {}),
+        ("books/funds", {"filesystem": fs.SubTreeFileSystem("below", inner)}),
+        ("other/funds/", {"filesystem": python}),
+    ]
+    try:
+        for wrong, more, said in (
+            (Path("s3://bucket/books"), {}, "a Path makes one slash"),
+            ("memory:///", {}, "name a folder"), ("", {"filesystem": inner}, "name a folder"),
+            ("nosuch://a/b", {}, "cannot be opened"), ("a", {"filesystem": 7}, "give one of"),
+            ("memory://a/b*c", {}, "for patterns"),
+        ):  # fmt: skip
+            refuses(lambda wrong=wrong, more=more: fl.Store(wrong, **more), said)  # type: ignore[misc]
+        check(str(fl.Store(f"file://{base}/plain").path) == f"{base}/plain", "a folder, as a URI")
+        local_fs = fl.Store(f"{base}/plain", filesystem=fs.LocalFileSystem())
+        check(local_fs.path == Path(base / "plain"), "a folder of Arrow's")
+        place, given = places[desk.seed % 3]
+        here = desk.store()
+        with desk.client("clerk") as client:
+            here.sync(client, progress=False)
+            store = fl.Store(place, **given)
+            check(store.path.name == "funds" and store.path.parent.name, f"{store.path} is it")
+            check(not len(store.read("transfers")), f"{place}: rows of nobody")
+            try:
+                done = store.sync(client, progress=False)
+            except StoreError as error:  # what cannot promise that one of two is told
+                check("reading only" in str(error) and desk.seed % 3 == 1, f"{place}: {error}")
+                return
+            mine, theirs = oracles.as_read(store), oracles.at_the_service(desk)
+            check(mine.keys() == theirs.keys(), f"{place}: not the same transfers")
+            local = oracles.held(here)
+            off = [id_ for id_ in mine if mine[id_] != local[id_]]
+            check(not off, f"{place}: {off} is another than here")
+            check(done["transfers"].new == len(mine), f"{place}: {done}")
+            store.pin("question")
+            id_ = min(mine)
+            store.annotate(id_, comment="far away", by="clerk")
+            again = fl.Store(place, **given)
+            check("question" in again.pins(), f"{place}: a pin is lost")
+            said = [one.content.get("comment") for one in again.records()]
+            check("far away" in said, f"{place}: an annotation is lost")
+            check(again.manifest().number == store.manifest().number, "read anew it is another")
+            check(not again.sync(client, progress=False)["events"].new, f"{place}: synced again")
+            for _ in range(2):
+                again.compact()
+            check(oracles.as_read(fl.Store(place, **given), "question") == mine, f"{place}: pinned")
+            found = again.verify()
+            check(not found.is_damaged, f"{place}: {found}")
+            ((count,),) = again.scan("transfers").aggregate("COUNT(*)").fetchall()
+            check(count == len(mine), f"{place}: by SQL {count} of {len(mine)}")
+            if place.startswith("memory:"):
+                again.publish(str(again.path.parent / "open"))
+                months = list((again.path.parent / "open" / "transfers").iterdir())
+                files = [pa.BufferReader((month / "rows.parquet").read_bytes()) for month in months]
+                rows = [id_ for file in files for id_ in pq.read_table(file)["id"].to_pylist()]
+                check(sorted(rows) == sorted(mine), f"{place}: {len(rows)} published, {len(mine)}")
+                refuses(lambda: again.publish(str(again.path / "open")), "within the store")
+            # a file that is lost there is missed
+            part = next(one for one in (again.path / "transfers").iterdir()
+                        if one.name.endswith(".parquet"))  # fmt: skip
+            check(part.exists() and not part.is_dir() and (again.path / "transfers").is_dir(), "is")
+            check(part.size() == len(part.read_bytes()), f"{part} has another size")
+            part.unlink()
+            part.unlink(missing_ok=True)
+            refuses(part.unlink, by=FileNotFoundError)
+            check(not part.exists(), f"{part} was removed, and is there")
+            refuses(lambda: fl.Store(place, **given).read("transfers"), part.name, by=StoreDamaged)
+    finally:
+        os.environ["HOME"] = home
+        memory = fsspec.filesystem("memory")
+        memory.store.clear()
+        memory.pseudo_dirs[:] = [""]
+
+
+def published(desk: Desk) -> None:
+    """Rows for other engines, as a Delta table and as files by month: each once; what did not
+    change is not written again; a month that is there no more goes."""
+    import deltalake
+
+    store, folder = desk.store(), desk.root / "open"
+    held = oracles.held(store)
+    created = dict(store.read("transfers", columns=["id", "created_at"]).to_numpy())
+    months = Counter(f"{at:%Y-%m}" for at in created.values())
+    last = max(months)
+
+    def delta() -> dict[str, tuple[Any, ...]]:
+        """By deltalake alone."""
+        table = deltalake.DeltaTable(str(folder / "delta" / "transfers"))
+        rows = pa.table(table.to_pyarrow_table()).to_pylist()
+        check(len(rows) == len({row["id"] for row in rows}), "a row is there twice, as Delta")
+        named = {row["month"] for row in rows}
+        check(named <= months.keys(), f"months are {named}")
+        return {row["id"]: (row["status"], row["amount"], row["updated_at_ns"]) for row in rows}
+
+    def plain() -> dict[str, tuple[Any, ...]]:
+        rows = [row for file in (folder / "plain" / "transfers").rglob("*.parquet")
+                for row in pq.ParquetFile(file).read().to_pylist()]  # fmt: skip
+        check(len(rows) == len({row["id"] for row in rows}), "a row is there twice")
+        return {row["id"]: (row["status"], row["amount"], row["updated_at_ns"]) for row in rows}
+
+    wanted = {id_: (row["status"], Decimal(str(row["amount"])), row["updated_at"])
+              for id_, row in held.items()}  # fmt: skip
+    small = fl.Store(desk.root / "small")
+    with desk.client("clerk") as client:
+        newest = max(created.values())
+        small.sync(client, since=f"{newest:%Y-%m}-01", progress=False)
+    few = {*small.read("transfers")["id"]}
+    for kind, there in (("delta", delta), ("parquet", plain)):
+        place = folder / ("delta" if kind == "delta" else "plain")
+        first = store.publish(place, format=kind)["transfers"]  # type: ignore[arg-type]
+        check(there() == wanted, f"published as {kind}, it is otherwise")
+        got = sorted(first.written), first.kept, first.removed
+        check(got == (sorted(months), 0, ()) and first.bytes > 0, f"{kind}: {first}")
+        if kind == "parquet":
+            size = sum(file.stat().st_size for file in (place / "transfers").rglob("*.parquet"))
+            check(first.bytes == size, f"{first.bytes} bytes of {size}")
+        again = store.publish(place, format=kind)["transfers"]  # type: ignore[arg-type]
+        got = again.written, again.kept, again.removed, again.bytes
+        check(got == ((), len(months), (), 0), f"{kind}, again: {again}")
+        less = small.publish(place, format=kind)["transfers"]  # type: ignore[arg-type]
+        check(there().keys() == few, f"{kind}: of fewer rows there is {len(there())}")
+        gone = tuple(sorted(months.keys() - {last}))
+        check((less.removed, less.written + (last,) * less.kept) == (gone, (last,)), f"{less}")
+        back = store.publish(place, format=kind)["transfers"]  # type: ignore[arg-type]
+        check(there() == wanted and back.kept == less.kept, f"{kind}, back again: {back}")
+    # others write, too
+    table = deltalake.DeltaTable(str(folder / "delta" / "transfers"))
+    table.optimize.compact()
+    done = store.publish(folder / "delta", format="delta")["transfers"]
+    check(not done.written and done.kept == len(months), f"after OPTIMIZE: {done}")
+    table = deltalake.DeltaTable(str(folder / "delta" / "transfers"))
+    table.delete(f"month = '{last}'")
+    done = store.publish(folder / "delta", format="delta")["transfers"]
+    check(delta() == wanted and {*done.written} == {*months}, f"after a DELETE: {done}")
+    table = deltalake.DeltaTable(str(folder / "delta" / "transfers"))
+    names = pa.table(table.get_add_actions(flatten=True)).column_names
+    check("min.amount" not in names and "min.id" in names, f"the log has {names}")
+    (folder / "plain" / "transfers" / f"month={last}" / "rows.parquet").write_bytes(b"no rows")
+    done = store.publish(folder / "plain")["transfers"]
+    check(done.written == (last,) and plain() == wanted, f"after a file was spoilt: {done}")
+    refuses(lambda: store.publish(store.path, format="delta"), "within the store")
+    (folder / "file").write_text("")
+    refuses(lambda: store.publish(folder / "file"), by=StoreError)
+
+
+def scanned(desk: Desk) -> None:
+    """By SQL there is what is read: now, at a pin, when it settled, of an empty table."""
+    store = desk.store()
+    rows = oracles.as_read(store)
+    own = duckdb.connect()
+    for given in ({}, {"memory_limit": "300MB"}, {"connection": own}, {"settled": True}):
+        found = store.scan("transfers", **given)  # type: ignore[arg-type]
+        some = dict(found.project("id, CAST(total AS VARCHAR)").fetchall())
+        check(some.keys() == rows.keys(), f"with {given} there is {some.keys() ^ rows.keys()}")
+        off = [id_ for id_ in rows if dec(some[id_]) != rows[id_]["total"]]
+        check(not off, f"with {given} {off} comes to something else")
+    settled = store.read("transfers", settled=True)[["id", "settled_at"]]
+    times = {id_: None if at is None else at for id_, at in store.scan("transfers", settled=True)
+             .project("id, epoch_ns(settled_at)").fetchall()}  # fmt: skip
+    mine = {id_: None if pd.isna(at) else at.value for id_, at in settled.to_numpy()}
+    check(times == mine, "by SQL they settled at other times")
+    refuses(lambda: store.scan("transfers", connection=own, memory_limit="1GB"),
+            "give either connection")  # fmt: skip
+    refuses(lambda: store.scan("transfers", memory_limit="much"), "memory_limit='much'")
+    own.close()
+    for pin in [*store.pins()][:2]:
+        known = oracles.as_read(store, pin)
+        ids = {id_ for (id_,) in store.scan("transfers", pin=pin).project("id").fetchall()}
+        check(ids == known.keys(), f"at {pin} by SQL: {ids ^ known.keys()}")
+    for table in TABLES:
+        ((count,),) = store.scan(table).aggregate("COUNT(*)").fetchall()
+        check(count == len(store.read(table)), f"{table}: by SQL {count}")
+
+
+# ------------------------------------------------------------------------------ damage
+
+
+def spoilt(desk: Desk) -> None:
+    """A file of a copy that is another's, longer, shorter, or of another time is not read as if it
+    were what was written."""
+    whole, copied = desk.store().path, desk.root / "spoilt"
+    assert isinstance(whole, Path)
+    wanted = oracles.as_read(fl.Store(whole))
+    newest = max((whole / "manifests").glob("*.json"))
+    manifest = json.loads(newest.read_bytes())["manifest"]
+    parts = [name for name, *_ in manifest["files"]["transfers"]]
+    part = f"transfers/{parts[-1]}"
+    content = (whole / part).read_bytes()
+    other = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": ["a"]}), other)
+    events = [name for name, *_ in manifest["files"]["events"]]
+    earlier = max((whole / "manifests").glob("*.json"), key=lambda one: (one != newest, one.name))
+
+    def reads() -> Any:
+        store = fl.Store(copied)
+        return store.records(), store.read("transfers", columns=["id"])
+
+    shutil.copytree(whole, copied)
+    verified = desk.seed % 13
+    for number, (name, new, said) in enumerate((
+        (part, content[:4] + b"\0" + content[4:], ("bytes instead of",)),
+        (part, content[:-1], ("cut short",)), (part, b"", ("cut short",)),
+        (part, content[:-4] + b"PAR2", ()),
+        (part, content[:-8] + bytes(4) + content[-4:], ()),
+        (part, other.getvalue().to_pybytes(), ()),
+        (part, (whole / "events" / events[-1]).read_bytes(), ()),
+        (part, None, ("missing",)),
+        ("head", None, ("missing",)), ("head", b"no", ()),
+        (f"manifests/{newest.name}", None, ("missing",)),
+        (f"manifests/{newest.name}", newest.read_bytes()[:-2], ()),
+        (f"manifests/{newest.name}", earlier.read_bytes(), ()),
+        *((f"records/{one.name}", one.read_bytes().replace(b'"kind"', b'"king"'), ())
+          for one in sorted((whole / "records").glob("*.json"))[-1:]),
+    )):  # fmt: skip
+        there = copied / name
+        kept = there.read_bytes()
+        if new is None:
+            there.unlink()
+        else:
+            there.write_bytes(new)
+        try:
+            reads()
+        except StoreDamaged as error:
+            text = str(error)
+            right = Path(name).name.partition(".")[0] in text or "manifest" in text
+            check(right and all(one in text for one in said), f"{name}, {said}: {text}")
+        else:
+            check(name == "head" or new is None, f"{name} was {said or 'altered'}, and is read")
+        if number == verified:  # it is dear
+            found = fl.Store(copied).verify()
+            check(found.is_damaged, f"{name} was {said or 'altered'}, and verify says {found}")
+        there.write_bytes(kept)
+    check(oracles.as_read(fl.Store(copied)) == wanted, "as it was, it is read otherwise")
+    mended = copied / part
+    mended.write_bytes(content[:-1])
+    with desk.client("clerk") as client:
+        done = fl.Store(copied).repair(client)
+        check(part.partition("/")[2] in str(done), f"of a part that was cut repair says {done}")
+    check(not fl.Store(copied).verify().is_damaged, "after a repair it is damaged")
+    again = oracles.as_read(fl.Store(copied))
+    theirs = oracles.at_the_service(desk)
+    check(theirs.keys() <= again.keys(), f"not mended: {theirs.keys() - again.keys()}")
