@@ -24,13 +24,17 @@ from typing import Any
 
 import duckdb
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from fundlab import cli
 
 DEFAULT_SEED = 7
+SHOWN_S = 0.005
+"""What takes longer ``--durations`` shows."""
 LONGEST_CAMPAIGN_S = 3 * 3600
 _JOURNALS = itertools.count()
+_LOGGER = logging.getLogger("fundlab")
 
 Figure = Callable[[str], None]
 Command = Callable[..., tuple[int, str, str]]
@@ -67,6 +71,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(LONGEST_CAMPAIGN_S))
         elif "figure" in getattr(item, "fixturenames", ()) or "seconds" in marks:
             item.add_marker("thorough")
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """As pytest has it, but of a test that passes only ``call`` is reported, and of what is set up
+    and torn down what takes a while: each report is packed, sent and read on the way to who
+    prints, a thousandth of a second. Nobody there reads its keywords."""
+    hook = item.ihook
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration > SHOWN_S:
+            report.keywords = {}
+            hook.pytest_runtest_logreport(report=report)
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -136,30 +154,15 @@ def once_a_run(
 
 
 @pytest.fixture(autouse=True)
-def _own_journal(
-    _no_users_folders: None,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    """Each test is a user of its own, in all its processes; the folder is made when it pays."""
-    name = f"journals/{next(_JOURNALS)}"
-    monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path_factory.getbasetemp() / name))
-
-
-@pytest.fixture(autouse=True)
-def _log_levels() -> Iterator[None]:
-    """The command line sets the level of its process: a test that calls it must not keep it."""
-    ours = logging.getLogger("fundlab")
-    level = ours.level
-    yield
-    ours.setLevel(level)
-
-
-@pytest.fixture(autouse=True)
-def _decimal_context() -> Iterator[None]:
-    """A test that calculates in a context of its own leaves none behind."""
+def _by_itself(_no_users_folders: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each test is a user of its own, in all its processes: its journal's folder is made when it
+    pays. It leaves behind neither the level that the command line logs at nor a context of
+    ``decimal``."""
+    os.environ["FUNDLAB_JOURNAL"] = f"{tmp_path_factory.getbasetemp()}/journals/{next(_JOURNALS)}"
+    level = _LOGGER.level
     with decimal.localcontext():
         yield
+    _LOGGER.setLevel(level)
 
 
 @pytest.fixture

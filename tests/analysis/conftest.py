@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _many_digits(_decimal_context: None) -> Iterator[None]:
+def _many_digits(_by_itself: None) -> Iterator[None]:
     """What is expected is calculated here by hand, and exactly."""
     with localcontext(Context(prec=60)):
         yield
