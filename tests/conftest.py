@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import decimal
+import faulthandler
 import fcntl
 import gc
 import io
@@ -24,6 +25,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
@@ -33,6 +35,7 @@ DEFAULT_SEED = 7
 SHOWN_S = 0.005
 """What takes longer ``--durations`` shows."""
 LONGEST_CAMPAIGN_S = 3 * 3600
+"""For a test that has the mark ``campaign`` or ``slow``; of others pyproject.toml says it."""
 _JOURNALS = itertools.count()
 _LOGGER = logging.getLogger("fundlab")
 
@@ -67,9 +70,8 @@ def pytest_collection() -> Iterator[Any]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        if {"campaign", "slow"} & marks:
-            item.add_marker(pytest.mark.timeout(LONGEST_CAMPAIGN_S))
-        elif "figure" in getattr(item, "fixturenames", ()) or "seconds" in marks:
+        long = {"campaign", "slow"} & marks
+        if not long and ("figure" in getattr(item, "fixturenames", ()) or "seconds" in marks):
             item.add_marker("thorough")
 
 
@@ -77,6 +79,9 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """As pytest has it, but of a test that passes only ``call`` is reported, and of what is set up
     and torn down what takes a while: each report is packed, sent and read on the way to who
     prints, a thousandth of a second. Nobody there reads its keywords."""
+    if item.get_closest_marker("campaign") or item.get_closest_marker("slow"):
+        stderr = item.config.stash[fault_handler_stderr_fd_key]
+        faulthandler.dump_traceback_later(LONGEST_CAMPAIGN_S, file=stderr, exit=True)
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for report in runtestprotocol(item, log=False, nextitem=nextitem):

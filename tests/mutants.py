@@ -319,7 +319,7 @@ def chosen_tests(mutant: Mutant, room: str, rooms: dict[str, Reached]) -> list[l
 
 
 _OPTIONS: Final = (
-    "-x", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "timeout=30",
+    "-x", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "faulthandler_timeout=30",
     "-W", "ignore::pytest.PytestAssertRewriteWarning",
 )  # fmt: skip
 _PASSED: Final = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)  # of campaigns alone
@@ -344,7 +344,10 @@ def survives(mutant: Mutant | None, tests: list[str], copy: Path) -> bool:
 def outlives_thorough(mutant: Mutant | None, room: str, copy: Path) -> bool:
     """Whether no thorough test of ``room`` fails within ``THOROUGH_S``."""
     until = time.monotonic() + THOROUGH_S
-    of_room = ["-m", "thorough and not slow and not campaign", "-o", "timeout=120", f"tests/{room}"]
+    of_room = [
+        "-m", "thorough and not slow and not campaign", "-o", "faulthandler_timeout=120",
+        f"tests/{room}",
+    ]  # fmt: skip
     with _planted(mutant, copy):
         passed = _in_a_fork(partial(_run_anew, copy, of_room), lambda: time.monotonic() > until)
     return passed is not False

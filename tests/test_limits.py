@@ -20,27 +20,40 @@ def test_that_never_ends():
 
 
 def test_every_test_has_a_limit(request: pytest.FixtureRequest) -> None:
-    limit = float(request.config.getini("timeout"))
-    assert 60 <= limit <= 600
-    marks = [item.get_closest_marker("timeout") for item in request.session.items]
-    assert all(mark is None or mark.args[0] > limit for mark in marks)
+    assert 60 <= float(request.config.getini("faulthandler_timeout")) <= 600
+    assert request.config.getini("faulthandler_exit_on_timeout")
+
+
+def _after_two_seconds(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
+    path = folder / "test_it.py"
+    path.write_text(test, encoding="utf-8")
+    command = [
+        sys.executable, "-m", "pytest", "-p", "tests.conftest", "-m", "", "-p", "no:cacheprovider",
+        "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder),
+        "-o", "faulthandler_timeout=2", str(path),
+    ]  # fmt: skip
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
 
 
 @pytest.mark.thorough
 def test_a_test_that_ignores_every_signal_is_ended_and_named(tmp_path: Path) -> None:
-    test = tmp_path / "test_stuck.py"
-    test.write_text(STUCK, encoding="utf-8")
-    config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-o", "timeout=2"]
-    command = [sys.executable, "-m", "pytest", *config, "-p", "no:cacheprovider", str(test)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode != 0
-    assert "test_that_never_ends" in done.stdout + done.stderr
+    done = _after_two_seconds(tmp_path, STUCK)
+    assert done.returncode == 1
+    assert "test_that_never_ends" in done.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("mark", ["campaign", "slow"])
+def test_a_campaign_may_take_longer(mark: str, tmp_path: Path) -> None:
+    slept = f"import time, pytest\n@pytest.mark.{mark}\ndef test_it():\n    time.sleep(3)\n"
+    done = _after_two_seconds(tmp_path, slept)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.thorough
 def test_children_can_be_interrupted_where_the_tests_run_in_the_background() -> None:
     """A shell starts what runs in the background with SIGINT ignored, which children inherit."""
     test = "tests/base/test_terminal.py::test_an_interrupted_question_is_no_answer"
-    line = f"trap '' INT; exec {sys.executable} -m pytest -q -o timeout=120 {test}"
+    line = f"trap '' INT; exec {sys.executable} -m pytest -q -o faulthandler_timeout=120 {test}"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stdout
