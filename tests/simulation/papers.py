@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from requests.structures import CaseInsensitiveDict
 
 import fundlab as fl
 from fundlab.base.errors import (
@@ -291,7 +292,7 @@ def in_doubt(desk: Desk) -> None:
             return send()
         body = json.dumps({"title": "No", "detail": "not today", "status": 422}).encode()
         headers = {"Content-Type": "application/problem+json"}
-        return Answer(422, _Headers(headers), body)
+        return Answer(422, CaseInsensitiveDict(headers), body)
 
     with heard(desk, refused) as client:
         plan = planned(client, "refused", 53)
@@ -326,10 +327,6 @@ def in_doubt(desk: Desk) -> None:
         Virtual.now_ns += 16 * 60 * NS
         refuses(lambda: plan.submit(plan.code), by=ActionRefused, reason="expired")
         Virtual.now_ns = began
-
-
-class _Headers(dict[str, str]):
-    """Of an answer."""
 
 
 def changed_since(desk: Desk) -> None:

@@ -25,7 +25,7 @@ from fundlab.base.errors import (
 from fundlab.client.client import Client
 from fundlab.payments.identity import WITHDRAWAL
 from fundlab.payments.reconciliation import reconcile
-from tests.simulation import oracles, papers, shelves
+from tests.simulation import cards, oracles, papers, shelves
 from tests.simulation.environment import NS, Virtual
 from tests.simulation.oracles import check, dec, moment, refuses
 
@@ -58,6 +58,9 @@ def asked(desk: Desk) -> None:
     repeated(desk)
     if any(desk.journal("payer").glob("*.sqlite")):
         for ask in _THIRDS[desk.seed % 3]:
+            Virtual.now_ns += 3600 * NS
+            with desk.control._settled():
+                pass  # what was pending has ended
             ask(desk)
 
 
@@ -544,8 +547,17 @@ def repeated(desk: Desk) -> None:
 
 
 _THIRDS: Final[tuple[tuple[Callable[[Desk], None], ...], ...]] = (
-    (papers.signed, papers.changed_since, shelves.otherwise, shelves.elsewhere, shelves.results),
-    (papers.in_doubt, papers.updated, shelves.side_by_side, shelves.odd, shelves.scanned),
-    (papers.journals_damaged, papers.accepted, shelves.published, shelves.spoilt),
-)
+    (
+        papers.signed, papers.changed_since, cards.shown, cards.waited, shelves.otherwise,
+        shelves.elsewhere, shelves.results, shelves.lists,
+    ),
+    (
+        cards.between, papers.in_doubt, papers.updated, shelves.side_by_side, shelves.odd,
+        shelves.scanned, shelves.died,
+    ),
+    (
+        papers.journals_damaged, papers.accepted, cards.together, shelves.published,
+        shelves.spoilt, shelves.ids,
+    )
+)  # fmt: skip
 """What is dear: a third of it in each seed."""

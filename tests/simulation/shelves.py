@@ -7,10 +7,12 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from email.utils import formatdate
 from pathlib import Path
@@ -21,6 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
+from requests.structures import CaseInsensitiveDict
 
 import fundlab as fl
 from fundlab.base.errors import (
@@ -269,6 +272,155 @@ def odd(desk: Desk) -> None:
             listed = store.gone()
             states = {*listed["state"][listed["id"] == some]}
             check(not states & {"gone", "refused"}, f"{name}, and listed again: {states}")
+
+
+def lists(desk: Desk) -> None:
+    """Another resource's list: each column of the narrowest type that holds it, each row once, by
+    whatever its list and its cursor are called."""
+    rows: list[dict[str, Any]] = [
+        {"id": f"a{number}", "open": number % 2 == 0, "count": number - 2, "price": f"{number}.50",
+         "amount": str(number), "zip_code": f"0{number}210", "share": f"0{number}.5",
+         "at": f"2026-10-0{number + 1}T00:00:00.000000001Z", "name": f"n{number}",
+         "big": 10**19 + number, "ratio": number + 0.25, "mixed": number if number else "x",
+         "when": "2026-10-01T00:00:00Z" if number else "soon", "none": None, "some": [number],
+         "version": f"{number}.5"}
+        for number in range(5)
+    ]  # fmt: skip
+    rows[3] |= {"open": None, "count": None, "price": None, "at": None, "name": None}
+    del rows[4]["ratio"]
+    pages = {
+        "": {"items": rows[:2], "next_page_cursor": "b"},
+        "b": {"items": [rows[1], rows[2]], "next_page_cursor": None, "next_page": "c"},
+        "c": {"items": rows[3:]},
+    }
+    asked: list[str] = []
+    other: dict[str, Any] = {}
+
+    def answer(request: Outgoing, send: Callable[..., Any]) -> Any:
+        if "/v2/question" not in request.url:
+            return send()
+        asked.append(request.url)
+        cursor = request.url.partition("page_cursor=")[2].partition("&")[0]
+        body = other.get("body", pages.get(cursor))
+        return Answer(200, CaseInsensitiveDict({"Content-Type": "application/json"}),
+                      json.dumps(body).encode())  # fmt: skip
+
+    with heard(desk, answer) as client:
+        frame = fl.load_path(client, "/v2/question", limit=2)
+        check([*frame["id"]] == [row["id"] for row in rows], f"{[*frame['id']]} was loaded")
+        check(len(asked) == 3, f"three pages were asked for by {asked}")
+        kinds = {name: str(frame[name].dtype) for name in frame}
+        wanted = {
+            "id": "string", "open": "boolean", "count": "Int64", "price": "decimal",
+            "amount": "decimal", "zip_code": "string", "share": "string",
+            "at": "datetime64[ns, UTC]", "name": "string", "big": "decimal", "ratio": "decimal",
+            "mixed": "string", "when": "string", "none": "string", "some": "string",
+            "version": "string",
+        }  # fmt: skip
+        check(kinds == wanted, f"of these types: {dict(kinds.items() ^ wanted.items())}")
+        for number, row in enumerate(rows):
+            got = {name: None if pd.isna(frame[name][number]) else frame[name][number]
+                   for name in ("open", "count", "name")}  # fmt: skip
+            check(got == {name: row[name] for name in got}, f"row {number} is {got}")
+            for name in ("price", "amount", "big", "ratio"):
+                value = row.get(name)
+                here = frame[name][number]
+                same = pd.isna(here) if value is None else Decimal(str(here)) == Decimal(str(value))
+                check(same, f"{name} of row {number} is {here}, not {value}")
+            at = frame["at"][number]
+            same = pd.isna(at) if row["at"] is None else at.nanosecond == 1 and at.day == number + 1
+            check(same, f"row {number} is of {at}")
+        other["body"] = rows[:2]
+        check(len(fl.load_path(client, "/v2/question")) == 2, "an answer that is a list")
+        other["body"] = {"rows": rows}
+        check(len(fl.load_path(client, "/v2/question", items="rows")) == 5, "another name")
+        refuses(lambda: fl.load_path(client, "/v2/question"), "an object of rows", "items='…'",
+                by=ProtocolError)  # fmt: skip
+        for wrong in ("text", {}, [1]):
+            other["body"] = wrong
+            refuses(lambda: fl.load_path(client, "/v2/question"), by=ProtocolError)
+
+
+def ids(desk: Desk) -> None:
+    """Ids of any length and letters are kept apart, loaded, stored, and known again."""
+    theirs = sorted(oracles.at_the_service(desk))
+    called = {id_: f"{'ü' * (number % 3)}{id_[: 1 + number % 36]}-{number}" * (1 + number % 5)
+              for number, id_ in enumerate(theirs)}  # fmt: skip
+    asked: list[str] = []
+
+    def answer(request: Outgoing, send: Callable[..., Any]) -> Any:
+        found = send()
+        if request.method != "GET" or "/transfers" not in request.url or found.status != 200:
+            return found
+        asked.append(request.url)
+        page = json.loads(found.body)
+        for row in page.get("items", [page]):
+            row["id"] = called[row["id"]]
+        return Answer(200, found.headers, json.dumps(page).encode())
+
+    with heard(desk, answer) as client:
+        frame = fl.load_transfers(client, limit=11, workers=2)
+        check(sorted(frame["id"]) == sorted(called.values()), "not the same ids")
+        store = fl.Store(desk.root / "ids")
+        done = store.sync(client, tables="transfers", progress=False)
+        check(done.new == len(theirs), f"{done.new} rows of {len(theirs)}")
+        again = store.sync(client, tables="transfers", full=True, progress=False)
+        check(not again.new and not again.changed, f"known again: {again}")
+        check(again["transfers"].unchanged == len(theirs), f"{again}")
+        mine = store.read("transfers")
+        check({*mine["id"]} == {*called.values()}, "not the same ids in a store")
+        some = [*called.values()][::7]
+        check({*store.read("transfers", columns=["id"])["id"]} >= {*some}, "some are lost")
+
+
+def died(desk: Desk) -> None:
+    """A sync that ends in the middle leaves what it fetched to the next one; each list is asked
+    for as often as it says, and no more."""
+    theirs = oracles.at_the_service(desk)
+    left = [1 << 30]
+    asked: Counter[str] = Counter()
+    lists = {"transfers": "/transfer/transfers?", "events": "/events?",
+             "fiat_accounts": "/fiat-accounts?"}  # fmt: skip
+
+    def answer(request: Outgoing, send: Callable[..., Any]) -> Any:
+        for name, path in lists.items():
+            if request.method == "GET" and path in request.url:
+                if name == "transfers":
+                    left[0] -= 1
+                    if left[0] < 0:
+                        raise KeyboardInterrupt
+                    if not desk.keys:  # else its signature would be of another
+                        some = re.sub(r"\blimit=(?!1\b)\d+", "limit=10", request.url)
+                        request = replace(request, url=some)
+                asked[name] += 1
+        return send(request)
+
+    with heard(desk, answer) as client:
+        whole = fl.Store(desk.root / "counted")
+        done = whole.sync(client, progress=False)
+        pages = {name: done[name].pages for name in lists}
+        # (before the first page a sync asks for the newest row, by when it was made and changed)
+        check(all(0 <= asked[name] - pages[name] <= 3 for name in lists), f"{asked}, said: {pages}")
+        fetched = {name: done[name].fetched for name in lists}
+        check(fetched["transfers"] >= len(theirs), f"{fetched} of {len(theirs)} were fetched")
+        total = asked["transfers"]
+        for after, workers in ((3, 1), (6, 1), (6, 3)) if not desk.keys else ():
+            store = fl.Store(desk.root / f"died-{after}-{workers}")
+            left[0] = after
+            try:
+                store.sync(client, workers=workers, progress=False)
+            except KeyboardInterrupt:
+                pass
+            else:
+                check(condition=False, what="an interrupt stopped nothing")
+            check(not len(store.read("transfers")), "what was not published is read")
+            left[0] = 1 << 30
+            asked.clear()
+            store.sync(client, progress=False)
+            check(oracles.as_read(store) == oracles.as_read(whole), f"after {after} it has others")
+            if workers == 1:
+                most = total - (after - 3) + 1
+                check(asked["transfers"] <= most, f"after {after} pages of {total} {asked} more")
 
 
 def results(desk: Desk) -> None:

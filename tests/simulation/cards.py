@@ -1,0 +1,461 @@
+"""What the cards of payments show, each line of it by the service's own rows; what comes between a
+plan and its payment; waits that end without an answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+from requests.structures import CaseInsensitiveDict
+
+import fundlab as fl
+from fundlab.base.errors import ActionError, ActionRefused, CallError
+from fundlab.client.http import Answer, Failure, Outgoing
+from fundlab.payments.journal import Journal
+from fundlab.payments.quotes import FeeQuote
+from tests.simulation import oracles
+from tests.simulation.environment import NS, Virtual
+from tests.simulation.oracles import check, moment, refuses
+from tests.simulation.papers import changes, heard
+
+if TYPE_CHECKING:
+    from tests.simulation.desk import Desk
+
+_DAY: Final = 24 * 3600 * NS
+
+
+def _money(value: Decimal, asset: str = "") -> str:
+    """As people write it: two decimals, or as many as there are."""
+    text = f"{value.normalize():f}"
+    decimals = max(2, len(text.partition(".")[2]))
+    return f"{value:,.{decimals}f} {asset}".strip()
+
+
+def _account(body: dict[str, Any]) -> tuple[str, str, str, str, str]:
+    """Owner, bank, number, network and status, as a card may show them."""
+    details = body.get("fiat_account_owner") or {}
+    person, firm = details.get("person_details") or {}, details.get("institution_details") or {}
+    owner = firm.get("name") or " ".join(
+        person[name] for name in ("first_name", "last_name") if person.get(name)
+    )
+    bank = body["fiat_network_instructions"]
+    if wire := bank.get("wire"):
+        routing = wire["routing_details"]
+        network = f"{routing.get('routing_number_type') or ''} wire, routing"
+        number = f"••••{wire['account_number'][-4:]}"
+        return owner, routing["bank_name"], number, f"{network} {routing['routing_number']}", \
+            body["status"]  # fmt: skip
+    cubix = (bank.get("cubix") or {}).get("account_id") or bank["wallet_address"]
+    return owner, "CUBIX", f"••••{cubix[-4:]}", "CUBIX", body["status"]
+
+
+def shown(desk: Desk) -> None:
+    """Each line of a payment's card, and the payment as a program has it."""
+    theirs = oracles.at_the_service(desk)
+    bodies = [
+        json.loads(body) for (body,) in desk.service.database.all("SELECT body FROM fiat_accounts")
+    ]
+    profile, say = desk.profiles[0], desk.said.append
+    mine = sorted(
+        (row for row in theirs.values() if row["profile_id"] == profile
+         and row.get("fiat_account_id") and row["type"].endswith("_WITHDRAWAL")),
+        key=lambda row: moment(row["created_at"]), reverse=True,
+    )  # fmt: skip
+    # a plan looks at the newest 25, and at those of a day
+    mine = [row for number, row in enumerate(mine)
+            if number < 25 or moment(row["created_at"]) >= Virtual.now_ns - _DAY]  # fmt: skip
+    with desk.client("payer") as client:
+        has = Decimal(client.get_profile_balance(profile_id=profile, asset="USD").available.text)
+        for body in bodies:
+            if body["status"] != "APPROVED" or (body.get("metadata") or {}).get("account"):
+                continue
+            owner, bank, number, network, status = _account(body)
+            to_it = [row for row in mine if row.get("fiat_account_id") == body["id"]]
+            fee = Decimal(to_it[0]["fee"]) if to_it else None
+            given = {name: body[name] for name in ("identity_id", "account_id") if body.get(name)}
+            for name in ("amount", "total"):
+                more = {"memo": "rent", "metadata": {"floor": "2"}} if name == "amount" else {}
+                wanted = Decimal("1234.56")
+                plan = fl.plan_withdrawal(
+                    client, profile_id=profile, fiat_account_id=body["id"], say=say,
+                    ref_id=f"card-{name}", **{name: "1234.56"}, **given, **more,  # type: ignore[arg-type]
+                )  # fmt: skip
+                amount = wanted if name == "amount" else wanted - (fee or 0)
+                total = wanted if name == "total" else None if fee is None else wanted + fee
+                rows = {
+                    "From": f"profile {profile}", "To": owner, "Account": body["id"],
+                    "Amount": _money(amount, "USD"),
+                    "Fee": "not known" if fee is None else _money(fee, "USD"),
+                    **({} if total is None else {"Total": _money(total, "USD")}),
+                    "Available before": _money(has, "USD"),
+                    "Available after": _money(has - (amount if total is None else total), "USD"),
+                    **({"Identity": given["identity_id"]} if "identity_id" in given else {}),
+                    **({"End user account": given["account_id"]} if "account_id" in given else {}),
+                    **({"Memo": "rent", "Metadata floor": "2"} if more else {}),
+                    "ref_id": f"card-{name}",
+                }  # fmt: skip
+                got = {row.label: row.value for row in plan.rows}
+                check(got == rows, f"a card shows {got}, not {rows}")
+                beside = {row.label: row.detail for row in plan.rows}
+                check(beside["To"] == f"{bank} {number}", f"to {beside['To']}, not {bank} {number}")
+                check(beside["Account"] == f"{network} · {status}", f"{network}: {beside}")
+                others = [
+                    row for row in to_it if row["status"] != "FAILED"
+                    and Decimal(row[name]) != wanted
+                    and moment(row["created_at"]) >= Virtual.now_ns - _DAY
+                ]  # fmt: skip
+                also = [text for text in plan.warnings if text.startswith("Also to this account")]
+                check(len(also) == bool(others), f"{len(others)} of the last day, yet: {also}")
+                for row in others[:3]:
+                    text = f"{_money(Decimal(row[name]), 'USD')} ({row['status']})"
+                    check(text in also[0], f"{text} is not in {also}")
+                rest = f"and {len(others) - 3} more"
+                check(not also or (rest in also[0]) == (len(others) > 3), f"{rest}: {also}")
+                said = plan.to_json()
+                got_json = {name: said[name] for name in ("action", "ref_id", "code", "amount")}
+                check(got_json == {
+                    "action": "withdrawal", "ref_id": f"card-{name}", "code": plan.code,
+                    "amount": None if fee is None and name == "total" else str(amount),
+                } and said["production"] == client.settings.is_production, f"{said}")  # fmt: skip
+                for text in (plan.title, plan.code, owner, bank, number, network):
+                    check(text in repr(plan), f"{text} is not on its card")
+                until = moment(said["expires_at"]) - moment(said["planned_at"])
+                check(until == 15 * 60 * NS, f"it holds for {until} ns")
+                for typed in (plan.code.lower(), plan.code.replace("-", " "), f" {plan.code}"):
+                    check(fl.payments.plan.same_code(typed, plan.code), f"{typed} is another code")
+                check(
+                    not fl.payments.plan.same_code(plan.code[1:], plan.code), "a code less a sign"
+                )
+            if given:
+                unnamed = fl.plan_withdrawal(
+                    client, profile_id=profile, fiat_account_id=body["id"], amount="7.77",
+                    ref_id="card-3", say=say,
+                )  # fmt: skip
+                ends = sum("an end user's" in text for text in unnamed.warnings)
+                check(ends == len(given), f"of {given}: {unnamed.warnings}")
+            else:
+                somebody = "00000000-0000-4000-8000-000000000000"
+                named = fl.plan_withdrawal(
+                    client, profile_id=profile, fiat_account_id=body["id"], amount="7.77",
+                    identity_id=somebody, ref_id="card-4", say=say,
+                )  # fmt: skip
+                says = [text for text in named.warnings if "does not say it is theirs" in text]
+                check(len(says) == 1 and somebody in says[0], f"{named.warnings}")
+        for wrong in ("", " ", "a\nb", 7):
+            refuses(lambda wrong=wrong: fl.plan_withdrawal(  # type: ignore[misc]
+                client, profile_id=profile, fiat_account_id=desk.account, amount="1",
+                ref_id=wrong, say=say), "ref_id=")  # fmt: skip
+
+
+def between(desk: Desk) -> None:
+    """Between a plan and its payment another program pays, a fee changes, the service hides what
+    its lists showed, or is by another clock."""
+    profile, account, say = desk.profiles[0], desk.account, desk.said.append
+    asked = {"profile_id": profile, "fiat_account_id": account}
+    book = Journal(next(desk.journal("payer").glob("*.sqlite")))
+
+    def plan(client: Any, cents: int, **more: Any) -> Any:
+        return fl.plan_withdrawal(
+            client, amount=f"5.{cents}", ref_id=more.pop("ref_id", f"between-{cents}"), say=say,
+            **asked | more,
+        )  # fmt: skip
+
+    with desk.client("payer") as client:
+        # by another program, and not in the journal
+        ours = plan(client, 11)
+        other = client.create_fiat_withdrawal(amount="5.11", asset="USD", **asked)
+        refuses(lambda: ours.submit(ours.code), other.id, by=ActionRefused, reason="duplicate")
+        refuses(lambda: plan(client, 11), other.id, by=ActionRefused, reason="duplicate")
+        card = repr(plan(client, 11, allow_duplicate=True))
+        check(other.id in card and "was submitted" in card, f"one that is alike: {card}")
+        # by a total that comes to the same
+        amount = Decimal(other.total.text)
+        refuses(lambda: fl.plan_withdrawal(client, total=str(amount), ref_id="between-total",
+                                           say=say, **asked),
+                other.id, by=ActionRefused, reason="duplicate")  # fmt: skip
+    # what another program took on this day counts
+    if client.settings.is_production:
+        day = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
+        failed = any(row["status"] == "FAILED" and row["created_at"][:10] == day
+                     for row in oracles.at_the_service(desk).values())  # fmt: skip
+        spent = oracles.of_today(desk, [], by_payer=False)
+        limit = {"daily_withdrawal_limit": str(spent + Decimal("5.13"))}
+        if not failed:
+            with desk.client("payer", **limit) as client:
+                ours = plan(client, 13)
+                client.create_fiat_withdrawal(amount="0.01", asset="USD", **asked)
+                refuses(lambda: ours.submit(ours.code), "0.01 above", by=ActionRefused,
+                        reason="own_limit")  # fmt: skip
+
+    hidden: set[str] = set()
+    more_fee = [Decimal(0)]
+
+    def lists(request: Outgoing, send: Callable[..., Any]) -> Any:
+        """Rows of a list without what is hidden, and with another fee."""
+        found = send()
+        if request.method != "GET" or "/transfers" not in request.url or found.status != 200:
+            return found
+        page = json.loads(found.body)
+        for row in page.get("items", [page]):
+            if "items" in page:
+                for name in hidden:
+                    row.pop(name, None)
+            if row.get("fiat_account_id") == account and more_fee[0]:
+                row["fee"] = str(Decimal(row["fee"]) + more_fee[0])
+                row["total"] = str(Decimal(row["total"]) + more_fee[0])
+        return Answer(found.status, found.headers, json.dumps(page).encode())
+
+    with heard(desk, lists) as client:
+        ours = plan(client, 14)
+        more_fee[0] = Decimal("0.25")
+        if ours.fee is not None:
+            was = ours.fee
+            refuses(lambda: ours.submit(ours.code), f"{was:,.2f} to {was + more_fee[0]:,.2f}",
+                    by=ActionRefused, reason="fee_changed")  # fmt: skip
+        more_fee[0] = Decimal(0)
+        check(book.find("between-14") is None, "what was refused before it was sent is recorded")
+
+    # by a clock that is ten minutes away nobody can say what was within a day
+    for minutes, told in ((10, 1), (1, 0)):
+
+        def dated(_: Outgoing, send: Callable[..., Any], minutes: int = minutes) -> Any:
+            found = send()
+            at = formatdate(Virtual.now_ns // NS + minutes * 60, usegmt=True)
+            found.headers["Date"] = at
+            return found
+
+        with heard(desk, dated) as client:
+            ours = plan(client, 15)
+            lines = [text for text in ours.unchecked if "by one clock" in text]
+            check(len(lines) == told, f"{minutes} minutes apart: {ours.unchecked}")
+            check(("Not checked" in repr(ours)) == bool(ours.unchecked), f"{ours!r}")
+
+    # an old answer that something in between gives once more
+    with desk.client("payer") as client:
+        first = plan(client, 16)
+        made = first.submit(first.code)
+
+    def old(request: Outgoing, send: Callable[..., Any]) -> Any:
+        if changes(request):
+            body = made.model_dump_json(exclude_none=True).encode()
+            return Answer(201, CaseInsensitiveDict({"Content-Type": "application/json"}), body)
+        return send()
+
+    with heard(desk, old) as client:
+        ours = plan(client, 17)
+        try:
+            found = ours.submit(ours.code)
+        except CallError as error:
+            check(made.id in str(error) or error.problem, f"{error}")
+        else:
+            check(found.id != made.id, f"{made.id} was made for another, and shown as this")
+    entry = book.find("between-17")
+    check(
+        entry is not None and entry.state != "done", f"an old answer is taken for its own: {entry}"
+    )
+    with desk.client("payer") as client:
+        fl.resume(client, say=say)
+        again = book.find("between-17")
+        check(again is not None and again.state == "absent", f"it was not made: {again}")
+
+
+def waited(desk: Desk) -> None:
+    """What is waited for in vain, and what the wait says; a quote runs out; a deposit comes without
+    its memo."""
+    say = desk.said.append
+    with desk.client("payer") as client:
+        pending = client.create_fiat_withdrawal(
+            amount="5.31", asset="USD", profile_id=desk.profiles[0], fiat_account_id=desk.account
+        )
+
+    def still(request: Outgoing, send: Callable[..., Any]) -> Any:
+        """It stays as it was."""
+        found = send()
+        if request.method == "GET" and request.url.endswith(f"/transfers/{pending.id}"):
+            row = json.loads(found.body) | {"status": "PENDING"}
+            return Answer(200, found.headers, json.dumps(row).encode())
+        return found
+
+    def down(request: Outgoing, send: Callable[..., Any]) -> Any:
+        gone = Failure("no connection (Connection refused)", sent=False)
+        return gone if request.method == "GET" else send()
+
+    begun = replace_status(pending)
+    for answer, said in ((still, "still PENDING after 30 s"), (down, "is not known after 30 s")):
+        pauses: list[float] = []
+        clock = [0.0]
+
+        def sleep(seconds: float, pauses: list[float] = pauses, clock: list[float] = clock) -> None:
+            pauses.append(seconds)
+            clock[0] += seconds
+
+        with heard(desk, answer) as client:
+            refuses(lambda: fl.wait_for(client, begun, timeout=30, sleep=sleep,
+                                        clock=lambda: clock[0], progress=False),  # noqa: B023
+                    said, pending.id, by=ActionError)  # fmt: skip
+        check(clock[0] == 30, f"waited {clock[0]} s of 30")
+        grows = pauses[:-1] == sorted(pauses[:-1]) and pauses[0] < pauses[-2]
+        check(len(pauses) > 2 and grows, f"pauses of {pauses}")
+    with desk.client("payer") as client:
+        check(fl.wait_for(client, begun, timeout=900, progress=False).status != "PENDING", "ended")
+        refuses(lambda: fl.wait_for(client, begun, timeout=0, progress=False), "after 0 s",
+                by=ActionError)  # fmt: skip
+        quote = fl.quote_fee(
+            client, asset="USDC", destination_address="0x" + "1" * 40, crypto_network="ETHEREUM",
+            amount="2500",
+        )  # fmt: skip
+        fee = Decimal(quote.quote.fee.text)
+        check(quote.fee == fee, f"a quote of {quote.fee}, not {fee}")
+        ends = quote.quote.expires_at.ns
+        now = [ends - 90 * NS]
+        held = FeeQuote(quote.quote, client, lambda: now[0])
+        card = repr(held)
+        for text in (_money(fee, "USDC"), _money(fee + 2500, "USDC"), "1:30 more", quote.quote.id):
+            check(text in card, f"{text} is not on {card}")
+        check(held.seconds_left == 90, f"{held.seconds_left} s are left of 90")
+        slept: list[float] = []
+
+        def passes(seconds: float) -> None:
+            slept.append(seconds)
+            now[0] += round(seconds * NS)
+
+        held.watch(passes)
+        check(len(slept) == 90 and set(slept) == {1.0}, f"watched for {sum(slept)} s")
+        check(held.seconds_left == 0 and "has expired" in repr(held), "expired, and not said")
+        now[0] = ends + NS
+        check(held.seconds_left == 0, f"{held.seconds_left} s are left after its end")
+
+        made = next(one for one in client.list_fiat_deposit_instructions() if one.memo_id)
+        bare = made.model_copy(update={"memo_id": None})
+        refuses(lambda: fl.find_deposits(client, bare), "no memo_id")
+        later = made.model_copy(update={"memo_id": "NOBODY"})
+        clock = [0.0]
+
+        def nap(seconds: float) -> None:
+            clock[0] += seconds
+
+        refuses(lambda: fl.wait_for_deposit(client, later, timeout=20, sleep=nap,
+                                            clock=lambda: clock[0], progress=False),
+                "has not arrived after 20 s", "NOBODY", by=ActionError)  # fmt: skip
+        if client.settings.is_production:
+            refuses(lambda: fl.payments.deposits.simulate_deposit(client, made, "5000"),
+                    by=ActionRefused, reason="wrong_environment")  # fmt: skip
+        else:
+            before = {one.id for one in fl.find_deposits(client, made)}
+            fl.payments.deposits.simulate_deposit(client, made, "5.37")
+            Virtual.now_ns += 3600 * NS
+            found = [one for one in fl.find_deposits(client, made) if one.id not in before]
+            got = [Decimal(one.amount.text) for one in found]
+            check(got == [Decimal("5.37")], f"of a deposit there is {got}")
+        sheet = repr(fl.deposit_sheet(client, made.model_copy(update={"status": "DEPRECATED"})))
+        check("do not send money" in sheet, f"of instructions that are no longer valid: {sheet}")
+        for kind, end, said in (
+            ("a", {"fiat": {"fiat_account_id": desk.account}}, f"fiat account {desk.account}"),
+            ("p", {"profile": {"profile_id": desk.profiles[1]}}, f"profile {desk.profiles[1]}"),
+        ):
+            plan = fl.plan_rule(
+                client, profile_id=desk.profiles[0], source_asset="USDC", destination_asset="USD",
+                source={"crypto": {"network": "BASE"}}, destination=end, nickname=f"end {kind}",
+                say=say,
+            )  # fmt: skip
+            rows = {row.label: row.value for row in plan.rows}
+            got = rows["Then goes to"], rows["Becomes"], rows["Nickname"]
+            check(got == (said, "USD", f"end {kind}"), f"a rule goes {got}")
+            check("a new deposit address on BASE" in rows["What arrives"], f"{rows}")
+
+
+def replace_status(made: Any) -> Any:
+    """``made`` as it was when it began."""
+    return made.model_copy(update={"status": "PENDING"})
+
+
+def together(desk: Desk) -> None:
+    """A table of payments: what its card, its request and its result say; one row is refused, one
+    was paid before, and the connection ends in the middle."""
+    profile, say = desk.profiles[0], desk.said.append
+    asked = {"profile_id": profile, "fiat_account_id": desk.account}
+    folder = desk.root / "together"
+    folder.mkdir()
+
+    def table(*cents: int) -> pd.DataFrame:
+        rows = [asked | {"amount": f"6.{one}", "ref_id": f"together-{one}", "invoice": f"I{one}"}
+                for one in cents]  # fmt: skip
+        return pd.DataFrame(rows, index=[f"r{one}" for one in cents])
+
+    with desk.client("payer") as client:
+        has = Decimal(client.get_profile_balance(profile_id=profile, asset="USD").available.text)
+        batch = fl.plan_withdrawals(client, table(41, 42, 43), say=say)
+        fee = batch.plans[0].fee or Decimal(0)
+        amount = Decimal("6.41") + Decimal("6.42") + Decimal("6.43")
+        card = repr(batch)
+        for text in (f"Withdraw {_money(amount, 'USD')} in 3 payments", _money(3 * fee, "USD"),
+                     _money(has, "USD"), _money(has - amount - 3 * fee, "USD"), "I41", "r42",
+                     "6.43", batch.code):  # fmt: skip
+            check(text in card, f"{text} is not on {card}")
+        check(batch.payments.equals(table(41, 42, 43)), "the table is another")
+        check(batch.expires_at - batch.planned_at == 15 * 60 * NS, "how long it holds")
+        request = batch.request(folder / "a.json", why="all", by="Cas")
+        names = [one["ref_id"] for one in request.arguments]
+        check(names == ["together-41", "together-42", "together-43"], f"{names} is asked for")
+        one = fl.plan_withdrawal(client, amount="6.42", ref_id="together-42", say=say, **asked)
+        made = one.submit(one.code)
+        again = fl.plan_withdrawals(client, table(41, 42, 43), say=say)
+        check("1 of 3 are already submitted" in repr(again), f"one was paid: {again!r}")
+        check([plan.ref_id for plan in again.open_plans] == ["together-41", "together-43"], "open")
+        (total,) = again.totals
+        check((total.payments, total.amount) == (2, Decimal("12.84")), f"{total} is left")
+
+    sent = [0]
+
+    def breaks(request: Outgoing, send: Callable[..., Any]) -> Any:
+        if changes(request):
+            sent[0] += 1
+            if sent[0] > 1:
+                return Failure("the connection broke", sent=False)
+        return send()
+
+    with heard(desk, breaks) as client:
+        again = fl.plan_withdrawals(client, table(41, 42, 43), say=say)
+        try:
+            again.submit(again.code, progress=False)
+        except CallError as error:
+            told = " ".join(getattr(error, "__notes__", ()))
+            check("2 of 3 payments were gone through" in f"{error} {told}", f"{error} {told}")
+        else:
+            check(condition=False, what="a lost connection stopped nothing")
+
+    def refused(request: Outgoing, send: Callable[..., Any]) -> Any:
+        if changes(request) and b"together-44" in (request.body or b""):
+            body = json.dumps({"title": "No", "detail": "not this one", "status": 422}).encode()
+            return Answer(
+                422, CaseInsensitiveDict({"Content-Type": "application/problem+json"}), body
+            )
+        return send()
+
+    with heard(desk, refused) as client:
+        again, begun = (
+            fl.plan_withdrawals(client, table(41, 42, 43, 44, 45), say=say),
+            len(desk.said),
+        )
+        found = again.submit(again.code, progress=False)
+        got = dict(zip(found.index, found["state"], strict=True))
+        check(got == {"r41": "done", "r42": "done", "r43": "done", "r44": "refused", "r45": "done"},
+              f"a table of which one is refused: {got}")  # fmt: skip
+        check(found["transfer_id"]["r42"] == made.id, "one that was paid before is another")
+        check("not this one" in found["detail"]["r44"], f"{found['detail']['r44']}")
+        theirs = oracles.at_the_service(desk)
+        for label in ("r41", "r43", "r45"):
+            row = theirs[found["transfer_id"][label]]
+            got_row = row["ref_id"], row["amount"], str(found["amount"][label])
+            check(
+                got_row == (found["ref_id"][label], found["amount"][label], row["amount"]), "paid"
+            )
+            check(found["total"][label] == oracles.dec(row["total"]), f"{label} came to another")
+        text = "4 of 5 payments submitted (2 of them already before), 1 refused"
+        check(any(text in line for line in desk.said[begun:]), f"{desk.said[begun:]}")
+    with desk.client("payer") as client:
+        fl.resume(client, say=say)
