@@ -290,7 +290,7 @@ def checked_age(max_age: str | timedelta) -> int:
 
 
 def _unpriced(
-    assets: pa.ChunkedArray, price: pa.ChunkedArray, age: pa.ChunkedArray, limit: int
+    assets: pa.ChunkedArray, price: pa.ChunkedArray, age: pa.ChunkedArray, limit: int, currency: str
 ) -> str:
     """What has no price, and how old the newest is that was too old; empty where all have one."""
     rows = pa.table({"asset": assets, "age": age}).filter(price.is_null())
@@ -306,10 +306,13 @@ def _unpriced(
         for asset, age in zip(*(ages.column(n).to_pylist() for n in ages.column_names),
                               strict=True)
     ]  # fmt: skip
-    return (
-        f"no price for {len(rows):,} of {number_of(len(price), 'row')}: {listed(said)}. Give "
-        f"prices= (--prices), or a max_age= (--max-age) {above}"
-    )
+    advice = "Give prices= (--prices)"
+    if rows.column("age").null_count < len(rows):
+        advice += f", or a max_age= (--max-age) {above}"
+    if currency != SERVICE_CURRENCY:
+        advice += f": the service's own are in {SERVICE_CURRENCY}"
+    count = f"{len(rows):,} of {number_of(len(price), 'row')}"
+    return f"no price in {currency} for {count}: {listed(said)}. {advice}"
 
 
 def _with_values(
@@ -339,7 +342,7 @@ def _with_values(
             pc.if_else(pc.fill_null(known, False), own_one, other)
             for own_one, other in ((mine, price), (pa.scalar("own"), source), (0, age))
         )
-    unpriced = _unpriced(assets, price, age, limit)
+    unpriced = _unpriced(assets, price, age, limit, currency)
     age = pc.if_else(price.is_valid(), age, None)
     for name, column in zip(_ADDED.names, (price, source, age), strict=True):
         rows = rows.append_column(name, column)

@@ -318,10 +318,10 @@ def _show(
         said.append(f"… and more; give a --limit of more than {number_of(limit, 'row')}")
     body = {what: [named(row, plain_text) for row in shown], "more": more}
     if totals:
-        worth = value_text(totals["value"]) if totals["priced"] else "nothing"
+        worth = f": {value_text(totals['value'])}" if totals["priced"] else " in"
         said.append(
-            f"{totals['priced']:,} of {number_of(totals['balances'], 'balance')} priced: "
-            f"{worth} {totals['currency']}; not part of the proof"
+            f"{totals['priced']:,} of {number_of(totals['balances'], 'balance')} priced{worth} "
+            f"{totals['currency']}; not part of the proof"
         )
         said += [totals["unpriced"]] * bool(totals["unpriced"])
         body["totals"] = {**totals, "value": text(totals["value"], plain_text)}

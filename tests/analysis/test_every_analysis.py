@@ -27,7 +27,7 @@ from fundlab.analysis import balances, checks, fees, flows, flux, reconcile, val
 from fundlab.analysis.counting import looked_through
 from fundlab.base.errors import AnalysisError
 
-pytestmark = pytest.mark.filterwarnings("ignore:no price for")  # of most assets here
+pytestmark = pytest.mark.filterwarnings("ignore:no price in")  # of most assets here
 
 ROWS = make_rows(150, profiles=4)
 REPORTED = observed(balances_by_hand(ROWS[:-7]), START + 400 * DAY)

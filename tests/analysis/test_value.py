@@ -189,7 +189,7 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
     )
     (tmp_path / "prices.csv").write_text(text, encoding="utf-8")
     said = (
-        "no price for 1 of 3 rows: BTC (the newest is 31 d old). "
+        "no price in USD for 1 of 3 rows: BTC (the newest is 31 d old). "
         "Give prices= (--prices), or a max_age= (--max-age) of 31D for all of them"
     )
     with pytest.warns(UnpricedWarning, match=re.escape(said)):
@@ -202,7 +202,10 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
         UnpricedWarning, match=r"ETH \(the newest is 11 h 59 min old\).* of 31D for all of them$"
     ):
         fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01", max_age="30min")
-    said = r"2 of 3 rows: BTC \(none found\), USD \(none found\)\. Give"
+    said = (  # of none at all, no age would do
+        r"^no price in EUR for 2 of 3 rows: BTC \(none found\), USD \(none found\)\. Give prices= "
+        r"\(--prices\): the service's own are in USD$"
+    )
     with pytest.warns(UnpricedWarning, match=said):
         euros = fl.value.of(balances, "EUR", tmp_path / "prices.csv", at="2026-11-01")
     assert euros["balance_value"].tolist() == [Decimal(4200), pd.NA, pd.NA]

@@ -218,7 +218,7 @@ def test_balances_are_worth_what_their_newest_prices_say(fundlab: Any, tmp_path:
         assert re.fullmatch(r"\d+ (d|h|min|s)( \d+ (h|min|s))?", line["price_age"])
     old = fundlab("balances", "--store", sample, "--in", "USD", "--max-age", "0s")[1]
     assert "4 of 40 balances priced" in old
-    assert "no price for 36 of 40 rows: BCH (the newest is " in old.splitlines()[-1]
+    assert "no price in USD for 36 of 40 rows: BCH (the newest is " in old.splitlines()[-1]
     enough = old.split("a max_age= (--max-age) of ")[1].split()[0]
     asked = ("balances", "--store", sample, "--in", "USD", "--max-age", enough)
     assert "40 of 40 balances priced" in fundlab(*asked)[1]
@@ -226,6 +226,8 @@ def test_balances_are_worth_what_their_newest_prices_say(fundlab: Any, tmp_path:
     asked = ("balances", "--store", sample, "--in", "USD", "--max-age", "30d")
     assert fundlab(*asked, "--prices", sample) == fundlab(*asked)
     assert fundlab("balances", "--store", sample, "--prices", prices)[0] == 2
+    euros = fundlab("balances", "--store", sample, "--in", "EUR")[1].splitlines()[-2]
+    assert euros == "0 of 40 balances priced in EUR; not part of the proof"
 
 
 def test_balances_of_a_service_have_its_prices(fundlab: Any, store: Path) -> None:
