@@ -341,6 +341,16 @@ def start_ns(value: object, parameter: str) -> int | None:
     return None if value is None else moment_ns(value, parameter)
 
 
+def span_ns(since: object, until: object) -> tuple[int | None, int | None]:
+    """Both ends of a range. Raises ``InvalidRequest`` where it ends before it begins."""
+    begins, ends = start_ns(since, "since"), start_ns(until, "until")
+    if begins is not None and ends is not None and ends < begins:
+        raise InvalidRequest(
+            f"until={until} is before since={since}: give the earlier one as since"
+        )
+    return begins, ends
+
+
 def minute_text(ns: int | None) -> str:
     """``2026-10-31 17:04 UTC`` of nanoseconds since 1970, for people; of ``None`` nothing."""
     return "" if ns is None else f"{Instant.from_ns(ns):%Y-%m-%d %H:%M} UTC"

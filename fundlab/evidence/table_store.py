@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.base.errors import InvalidRequest
-from fundlab.base.values import Instant, start_ns
+from fundlab.base.values import Instant, span_ns
 from fundlab.evidence.acceptance import accept_missing, accept_unreadable
 from fundlab.evidence.closes import annotations_table, closes_of, closes_table
 from fundlab.evidence.observations import Accounts, asserted_balances, moved_since, read_accounts
@@ -89,7 +89,7 @@ class TableStore(StoreFiles):
         found = find_table(table)
         names = _checked_columns(found, columns)
         keys = [name for name in found.order if name not in names]
-        first, end = start_ns(since, "since"), start_ns(until, "until")
+        first, end = span_ns(since, until)
         where = _profiles(found, profile_id)
         enums = [column.name for column in found.of_kind("enum")]
 
@@ -128,7 +128,7 @@ class TableStore(StoreFiles):
         """
         found = find_table(table)
         names = _checked_columns(found, columns)
-        first, end = start_ns(since, "since"), start_ns(until, "until")
+        first, end = span_ns(since, until)
         where = _profiles(found, profile_id)
 
         def look() -> pa.Table:
@@ -289,7 +289,7 @@ class TableStore(StoreFiles):
         >>> store.known("transfers")
         {'since': None, 'publication': 1}
         """
-        first, end = start_ns(since, "since"), start_ns(until, "until")
+        first, end = span_ns(since, until)
 
         def look() -> dict[str, Any]:
             manifest = self.manifest()

@@ -37,7 +37,7 @@ from fundlab.base.errors import (
 )
 from fundlab.base.progress import expect, progress_bar
 from fundlab.base.threads import gathered
-from fundlab.base.values import Instant, start_ns
+from fundlab.base.values import Instant, span_ns
 from fundlab.client.arguments import (
     AddressLoad,
     EventLoad,
@@ -267,11 +267,12 @@ def _load(
             f"{label}: page_cursor is not accepted, because all pages are read; client.fetch_page "
             "reads a single one"
         )
-    for parameter, value, filter_ in (
-        ("since", since, "created_at_gte"),
-        ("until", until, "created_at_lt"),
+    begins, ends = span_ns(since, until)
+    for parameter, at, filter_ in (
+        ("since", begins, "created_at_gte"),
+        ("until", ends, "created_at_lt"),
     ):
-        if (at := start_ns(value, parameter)) is not None:
+        if at is not None:
             if filters.get(filter_) is not None:
                 raise InvalidRequest(f"give either {parameter} or {filter_}, not both")
             given[filter_] = Instant.from_ns(at)
