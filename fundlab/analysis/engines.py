@@ -436,10 +436,10 @@ def from_memory(frame: object, want: Wanted, numbered: bool) -> pa.Table:
             taken[name] = pa.nulls(len(column), target)
             continue
         if not any(test(held) for test in _ARROW_TESTS[kind]):
-            raise AnalysisError(
-                f"{label} holds {held}; {kind.value} are needed"
-                + ("" if kind is TEXT else ", never rounded or guessed")
-            )
+            advice = "" if kind is TEXT else ", never rounded or guessed"
+            if kind is MONEY and pa.types.is_floating(held):
+                advice += f": read them so, as by pd.read_csv(path, dtype={{{name!r}: 'decimal'}})"
+            raise AnalysisError(f"{label} holds {held}; {kind.value} are needed{advice}")
         if kind is MONEY and pa.types.is_decimal(held) and held.precision - held.scale > 20:
             # Arrow's own cast to fewer integer digits may wrap around.
             for value in pc.min_max(column).as_py().values():

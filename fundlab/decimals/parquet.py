@@ -32,7 +32,14 @@ def read_parquet(
         dataset = pq.ParquetDataset(path)
         table = _read(dataset, dataset.schema, columns)
     else:
-        with pq.ParquetFile(path) as file:
+        try:
+            file = pq.ParquetFile(path)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(
+                f"{path} cannot be read as Parquet: {error} A CSV file is read by "
+                "pd.read_csv(path, dtype={'amount': 'decimal'})."
+            ) from None
+        with file:
             table = _read(file, file.schema_arrow, columns)
     frame: pd.DataFrame = table.to_pandas(types_mapper=types_mapper)
     return frame

@@ -379,7 +379,8 @@ def test_a_column_in_memory_is_taken_as_it_is_meant(
         (pd.Series([pd.Timestamp("2026-01-01"), 5], dtype=object), TIME, "holds Python objects"),
         (pd.Series(["a", 5], dtype=object), TEXT, "does not hold text throughout"),
         (pd.Series([D(1), "x"], dtype=object), MONEY, "does not hold exact decimals throughout"),
-        (pd.Series([1.5]), MONEY, "holds double; exact decimals are needed, never rounded or gu"),
+        (pd.Series([1.5]), MONEY, r"holds double; exact decimals are needed, never rounded or "
+         r"guessed: read them so, as by pd\.read_csv\(path, dtype=\{'x': 'decimal'\}\)$"),
         (pd.Series([1.5]), TEXT, "holds double; text are needed$"),
         (pd.Series(pd.to_datetime([0])), TIME, "timestamps with a time zone are needed, never"),
         (pa.array([[1]]), TEXT, "holds list<.*>; text are needed$"),

@@ -59,6 +59,12 @@ def test_parquet_from_an_open_file(frame: pd.DataFrame, tmp_path: Any) -> None:
     memory = io.BytesIO()
     frame.to_parquet(memory)
     pd.testing.assert_frame_equal(read_parquet(memory), frame)
+    sheet = tmp_path / "rows.csv"
+    frame.to_csv(sheet)
+    with pytest.raises(
+        pa.ArrowInvalid, match=r"rows\.csv cannot be read as Parquet: .*pd\.read_csv"
+    ):
+        read_parquet(sheet)
     (tmp_path / "x").write_bytes(memory.getvalue())
     with (tmp_path / "x").open("rb") as file:
         pd.testing.assert_frame_equal(read_parquet(file, columns=["x"]), frame[["x"]])
