@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -41,7 +42,7 @@ from fundlab.analysis.engines import (
 )
 from fundlab.analysis.periods import days_between, local_ns, whole
 from fundlab.base.arrow import AMOUNT_TYPE
-from fundlab.base.errors import AnalysisError, UnmappedWarning, number_of
+from fundlab.base.errors import AnalysisError, UnmappedWarning, number_of, shorten
 from fundlab.base.periods import DAY, Moment, period_bounds
 from fundlab.models import INTERNAL_TYPES
 from fundlab.settings.labels import names_given
@@ -124,6 +125,8 @@ class Accounts:
         ``names`` are those of profiles that it lacks. Raises :class:`AnalysisError` naming what in
         the file cannot be used.
         """
+        if not isinstance(path, str | PathLike | None):
+            raise AnalysisError(f"accounts={shorten(path)}: give the path of a TOML file")
         given = files("fundlab.analysis") / "accounts.toml" if path is None else Path(path)
         try:
             content = tomllib.loads(given.read_text(encoding="utf-8"))

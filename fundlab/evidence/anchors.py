@@ -35,6 +35,9 @@ from fundlab.tables.schema import TABLES
 
 MANIFEST: Final = "manifest"
 _FORMAT: Final = "fundlab-anchor-1"
+_GIVE: Final = (
+    f"give a line that begins with {_FORMAT!r}, or the file that 'fundlab anchor --out' wrote"
+)
 _LINE: Final = re.compile(
     rf"{_FORMAT} (?P<lanes>(?:[\w.-]+=\d+:[0-9a-f]{{16}} )*)(?P<hash>[0-9a-f]{{64}})"
     r"(?P<signed> key=(?P<key>\S+) signature=(?P<signature>[\w-]+))?",
@@ -172,7 +175,10 @@ def read_anchor(given: str | os.PathLike[str]) -> Anchor:
         try:
             text = Path(text).expanduser().read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise StoreError(f"the anchor {text[:80]!r} cannot be read: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise StoreError(
+                f"the anchor {text[:80]!r} cannot be read: {reason}; {_GIVE}"
+            ) from None
     lanes: Lanes | None = None
     with suppress(ValueError):
         found = json.loads(text)
@@ -180,10 +186,7 @@ def read_anchor(given: str | os.PathLike[str]) -> Anchor:
             text, lanes = found["anchor"], found.get("lanes") or None
     match = _LINE.fullmatch(text.strip())
     if match is None:
-        raise InvalidRequest(
-            f"{str(given)[:80]!r} is not an anchor: give a line that begins with {_FORMAT!r}, or "
-            "the file that 'fundlab anchor --out' wrote"
-        )
+        raise InvalidRequest(f"{str(given)[:80]!r} is not an anchor: {_GIVE}")
     entries = [entry.partition("=")[::2] for entry in match["lanes"].split()]
     numbers = {name: value.partition(":")[::2] for name, value in entries}
     anchor = Anchor(

@@ -331,6 +331,10 @@ def test_what_in_a_chart_cannot_be_used_is_named(
         path.write_text(text, encoding="utf-8")
     with pytest.raises(AnalysisError, match=words):
         Accounts.read(path)
+    with pytest.raises(
+        AnalysisError, match=r"^accounts=\{'A': 'B'\}: give the path of a TOML file$"
+    ):
+        entries(table([]), {"A": "B"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("kinds", "more"), [(5, False), (6, True)])
