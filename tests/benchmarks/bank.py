@@ -95,8 +95,8 @@ def _cents(rng: random.Random) -> int:
 
 
 def judged(found: bank.Matching, about: dict[str, set[str]]) -> tuple[set[str], set[str], set[str]]:
-    """The entries that are in a right group, those in a wrong one, and those of a line of nothing
-    with a transfer that never came, which happen to be of one amount: nobody could know. So many of
+    """The entries that are in a right group, those in a wrong one, and those of a group in which a
+    line of nothing meets a transfer that never came, of one amount: nobody could know. So many of
     a group may belong elsewhere as it says are open."""
     right: set[str] = set()
     wrong: set[str] = set()
@@ -106,14 +106,17 @@ def judged(found: bank.Matching, about: dict[str, set[str]]) -> tuple[set[str], 
     groups: dict[int, dict[str, set[str]]] = {}
     for group, side, name in zip(*(members[column] for column in members), strict=True):
         groups.setdefault(group, {"bank": set(), "service": set()})[side].add(name)
-    left = found.groups.set_index("group")[["open_entries", "open_transfers"]]
+    claims = found.groups.set_index("group")[["how", "open_entries", "open_transfers"]]
     for number, group in groups.items():
         booked, paid = group["bank"], group["service"]
         told = set().union(*(about[name] for name in booked))
         every = sum(len(about[name]) for name in booked) == sum(parts[name] for name in paid & told)
-        nothing = len(booked) == len(paid) == 1 and not told and not any(parts[n] for n in paid)
+        how, *left = claims.loc[number]
         over = sum(not about[name] for name in booked), len(paid - told)
-        whole = told <= paid and every and all(over <= left.loc[number].to_numpy())
+        met = min(over[0], sum(not parts[name] for name in paid)) if how == "amount" else 0
+        held = told <= paid and every
+        whole = held and over[0] <= left[0] and over[1] <= left[1]
+        nothing = held and over[0] - met <= left[0] and over[1] - met <= left[1]
         (right if whole else alike if nothing else wrong).update(booked)
     return right, wrong, alike
 
