@@ -46,6 +46,7 @@ def main(chosen_seeds: Sequence[int] | None = None) -> int:
     parser.add_argument("--bug", help="plant this fault of tests/simulation/bugs.txt first")
     parser.add_argument("--mutants", type=int, help="the seed of generated faults, for --bugs")
     parser.add_argument("--count", type=int, default=50, help="how many of those")
+    parser.add_argument("--from", type=int, default=0, help="after so many of their draw")
     parser.add_argument("--bugs", action="store_true", help="each of them, and which are not found")
     parser.add_argument("--states", action="store_true", help="how often each rare state was")
     parser.add_argument("--stop", action="store_true", help="end with the first seed that fails")

@@ -67,7 +67,8 @@ class Bug:
 
 def chosen() -> Sequence[Bug]:
     """Those of ``bugs.txt``; with ``--mutants SEED`` on the command line as many as ``--count``
-    says of the mutants of payments, store and sync that nobody found to change nothing."""
+    says of the mutants of payments, store and sync that nobody found to change nothing, ``--from``
+    so many on: a draw may be judged in pieces."""
     if "--mutants" not in sys.argv[:-1]:
         return BUGS
     from tests.mutants import accepted, mutants
@@ -81,7 +82,8 @@ def chosen() -> Sequence[Bug]:
         for one in mutants(path) if (one.path, one.text, one.after) not in same
     ]  # fmt: skip
     random.Random(_given("--mutants", 0)).shuffle(found)
-    return found[: _given("--count", 50)]
+    first = _given("--from", 0)
+    return found[first : first + _given("--count", 50)]
 
 
 def _given(name: str, usual: int) -> int:

@@ -199,6 +199,9 @@ def tables(desk: Desk, client: Client) -> None:
         ([one | {"amount": "1.234"}, one | {"amount": "0"}], "2 of 2", "row 0", "row 1"),
     ):  # fmt: skip
         refuses(lambda rows=rows: plans(*rows), *said, by=ActionRefused, reason="batch")  # type: ignore[misc]
+    many = [one | {"amount": "0", "ref_id": f"many-{number}"} for number in range(12)]
+    refuses(lambda: plans(*many), "12 of 12", "row 9", "and 2 more", by=ActionRefused,
+            reason="batch")  # fmt: skip
     both = plans(*named, allow_duplicate=True)
     (total,) = both.totals
     there = client.get_profile_balance(profile_id=one["profile_id"], asset="USD")
@@ -304,7 +307,8 @@ def lists(desk: Desk, client: Client) -> None:
         sheet, bank = repr(fl.deposit_sheet(client, memo)), memo.fiat_network_instructions
         there = [memo.memo_id, memo.profile_id]
         if bank is not None and bank.wire is not None:
-            there.append(bank.wire.account_number)
+            there += [bank.wire.account_number, bank.wire.routing_details.bank_name,
+                      bank.wire.routing_details.routing_number]  # fmt: skip
         elif bank is not None:
             there.append(bank.cubix.account_id if bank.cubix else bank.wallet_address)
         check(all(str(text) in sheet for text in there), f"of {there} a sheet says: {sheet}")
@@ -553,7 +557,7 @@ _THIRDS: Final[tuple[tuple[Callable[[Desk], None], ...], ...]] = (
     ),
     (
         cards.between, papers.in_doubt, papers.updated, shelves.side_by_side, shelves.odd,
-        shelves.scanned, shelves.died,
+        shelves.scanned, shelves.died, shelves.later,
     ),
     (
         papers.journals_damaged, papers.accepted, cards.together, shelves.published,

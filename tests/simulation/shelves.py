@@ -423,6 +423,77 @@ def died(desk: Desk) -> None:
                 check(asked["transfers"] <= most, f"after {after} pages of {total} {asked} more")
 
 
+def later(desk: Desk) -> None:
+    """What syncs find as weeks go by: what moved, and no more; what changed without a word; what
+    could not be read, is gone, and comes back."""
+    copied = desk.root / "later"
+    shutil.copytree(desk.store().path, copied)
+    store = fl.Store(copied)
+    theirs = oracles.at_the_service(desk)
+    by_time = sorted(theirs, key=lambda id_: (theirs[id_]["created_at"], id_))
+    old = [id_ for id_ in by_time
+           if moment(theirs[id_]["updated_at"]) < Virtual.now_ns - 5 * _DAY][:40]  # fmt: skip
+    silent, unread, gone = old[1], old[-2], old[len(old) // 2]
+    told: dict[str, Any] = {}
+
+    def answer(request: Outgoing, send: Callable[..., Any]) -> Any:
+        found = send()
+        if request.method != "GET" or "/transfers" not in request.url:
+            return found
+        if told.get("gone") and request.url.endswith(f"/transfers/{gone}"):
+            body = json.dumps({"title": "No", "status": 404}).encode()
+            return Answer(404, found.headers, body)
+        page = json.loads(found.body)
+        if found.status != 200 or "items" not in page:
+            return found
+        rows = [row for row in page["items"] if not (told.get("gone") and row["id"] == gone)]
+        for row in rows:
+            if row["id"] == silent and "memo" in told:
+                row["memo"] = told["memo"]
+            if row["id"] == unread and told.get("unread"):
+                row["amount"] = "1,5"
+        return Answer(200, found.headers, json.dumps(page | {"items": rows}).encode())
+
+    def stands(id_: str) -> set[str]:
+        frames = [frame for frame in (store.gone(), store.set_aside()) if len(frame)]
+        return {state for frame in frames for state in frame["state"][frame["id"] == id_]}
+
+    with heard(desk, answer) as client:
+        store.sync(client, full=True, progress=False)
+        marks = [moment(row["updated_at"]) for row in theirs.values()]
+        recent = sum(at >= max(marks) - 15 * 60 * NS for at in marks)
+        done = store.sync(client, progress=False)
+        fetched = done["transfers"].fetched, done["transfers"].unchanged
+        check(fetched == (recent, recent), f"{recent} rows are recent, and {fetched} came: {done}")
+        check(not any("looked at" in note for note in done.notes), f"within the hour: {done}")
+        told |= {"memo": "another", "gone": True, "unread": True}
+        looked = []
+        for _ in range(6):  # a month, in which all old rows are looked at
+            Virtual.now_ns += 5 * _DAY
+            done = store.sync(client, progress=False)
+            (said,) = [note for note in done.notes if "old transfer" in note]
+            looked.append(int(re.sub(r"\D", "", said.partition("old")[0])))
+        check(sum(looked) in range(len(theirs) - 1, len(theirs) + 7), f"{looked} of {len(theirs)}")
+        memos = dict(store.read("transfers")[["id", "memo"]].to_numpy())
+        check(memos[silent] == "another", f"what changed without a word is {memos[silent]}")
+        check(stands(gone) == {"gone"}, f"what is gone is {stands(gone)}")
+        check(stands(unread) == {"open"}, f"what cannot be read is {stands(unread)}")
+        check(gone in memos and unread in memos, "what is gone or cannot be read is not kept")
+        numbers = store.manifest().number
+        store.sync(client, tables="transfers", progress=False)
+        check(store.manifest().number == numbers, "nothing is new, and something was published")
+        told["unread"] = False  # an ordinary sync asks for it by its id
+        store.sync(client, progress=False)
+        check(stands(unread) == {"read"}, f"what can be read again is {stands(unread)}")
+        told["gone"] = False
+        Virtual.now_ns += 31 * _DAY
+        store.sync(client, progress=False)
+        check("gone" not in stands(gone), f"what came back is {stands(gone)}")
+        rows, wanted = oracles.as_read(store), oracles.at_the_service(desk)
+        off = [id_ for id_ in wanted if rows[id_]["status"] != wanted[id_]["status"]]
+        check(not off and rows.keys() >= wanted.keys(), f"{off} is otherwise after weeks")
+
+
 def results(desk: Desk) -> None:
     """What a sync says of itself, in each way that it is shown; and whose store and clock it may
     be."""
