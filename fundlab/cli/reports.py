@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fundlab.base.errors import CloseRefused
+from fundlab.base.errors import CloseRefused, number_of
 from fundlab.base.terminal import BREAKS, answer
 from fundlab.cli.banks import BankOptions, takes_bank_options
 from fundlab.cli.options import (
@@ -183,9 +183,16 @@ def close(
     lines = [
         f"{done} {said} {done.record.at[:19]}Z{by_whom}, record {done.hash[:16]}, pin {done.pin}"
     ]
+    states, still_open = done.content["figures"]["transfers"], len(done.content["open_items"])
+    count = number_of(sum(states.values()), "transfer")
+    lines.append(
+        f"{count} in it, {number_of(still_open, 'item')} open at its end" if states
+        else "no transfer in it; if another period was meant, 'fundlab reopen' takes it back"
+    )  # fmt: skip
     body: dict[str, Any] = {
         "period": period, "basis": basis, "closed": True, "closed_at": done.record.at,
         "changed": done is not found, "hash": done.hash, "pin": done.pin, "moved": moved,
+        "transfers": states, "open_items": still_open,
     }  # fmt: skip
     if out is not None:
         files = reports.write_pack(books, done, out, bank or (), drawn or None, **asked)

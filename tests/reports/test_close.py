@@ -449,6 +449,10 @@ def test_the_commands_say_so_in_one_line_and_end_with_3(
     assert run("close", "2026-03")[0] == 3
     status, out = run("close", "2026-02", "--by", "Ana")
     assert (status, out.startswith("2026-02 (settled basis) closed at ")) == (0, True)
+    made, waiting = reports.read_report(fl.Store(where[1]), "2026-02").key_figures[1:3]
+    assert f"\n{made.value} transfers in it, {waiting.value} items open at its end\n" in out
+    told = json.loads(run("close", "2026-02", "--json")[1])
+    assert (sum(told["transfers"].values()), told["open_items"]) == (10, 3)
     status, out = run("close", "2026-02", "--by", "Ben", "--with-breaks", "--reason", "a fee")
     assert status == 0
     assert out.startswith(
@@ -492,3 +496,4 @@ def test_the_commands_say_so_in_one_line_and_end_with_3(
     assert (status, out.count("has moved since it was closed")) == (3, 1)
     assert run("reopen", "2026-02", "--by", "Ben", "--reason", "a fee")[0] == 0
     assert month.store.closes()["state"].tolist() == ["restated", "reopened"]
+    assert "no transfer in it; if another period was" in run("close", "2016-02", "--by", "Ana")[1]
