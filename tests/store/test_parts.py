@@ -141,6 +141,16 @@ class TestWritten:
         assert held() is None
         assert [one.num_rows for one in groups] == [2]
 
+    def test_a_file_that_is_known_holds_the_bytes_of_its_footer_not_what_they_say(
+        self, tmp_path: Path
+    ) -> None:
+        """Which takes ten times as much: 64 kB of each of many files, for as long as a process
+        lasts."""
+        draft = write(tmp_path, "part", [new(1, 2)])
+        part = opened(tmp_path, draft)
+        assert not any(isinstance(one, pq.FileMetaData) for one in vars(part).values())
+        assert part.metadata.equals(pq.read_metadata(draft.path))
+
     def test_each_page_has_a_checksum(self, tmp_path: Path) -> None:
         draft = write(tmp_path, "part", [new(1, 2)])
         part = opened(tmp_path, draft)
