@@ -4,6 +4,7 @@ damaged."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -37,6 +38,7 @@ from fundlab.payments.identity import UPDATE, WITHDRAWAL
 from fundlab.payments.journal import Journal
 from fundlab.payments.journal_files import damaged_journals, journal_entries
 from fundlab.payments.reconciliation import Reconciliation, accept_payments, reconciled
+from fundlab.payments.withdrawals import with_approvals
 from tests.simulation import oracles
 from tests.simulation.environment import NS, Virtual
 from tests.simulation.oracles import check, dec, refuses
@@ -229,6 +231,10 @@ def signed(desk: Desk) -> None:
             check(not found.names and "asked for it" in found.problems[0], f"{asker}: {found}")
         sign("Bob", 1, asked_at)
         check(holding().names == ("Ann", "Bob"), f"two signed, and {holding()}")
+        (approved,) = with_approvals([plan], request.path)
+        check(
+            "approved by Ann, Bob" in repr(approved), f"a card of what was approved: {approved!r}"
+        )
         made = submit()
         entry = Journal(next(desk.journal("payer").glob("*.sqlite"))).find("office-1")
         facts = {} if entry is None else dict(entry.facts)
@@ -329,6 +335,73 @@ def in_doubt(desk: Desk) -> None:
         Virtual.now_ns = began
 
 
+def unlisted(desk: Desk) -> None:
+    """Of what the service has no list of, one of two requests alike is carried out, while the
+    confirmation holds; what is done here and unknown there is another service's."""
+    say = desk.said.append
+    book = Journal(next(desk.journal("payer").glob("*.sqlite")))
+
+    def rule(client: Any, name: str) -> Any:
+        desk.confirmed[name] = Virtual.now_ns
+        return fl.plan_rule(
+            client, profile_id=desk.profiles[0], source_asset="USDC", destination_asset="USD",
+            source={"crypto": {"network": "BASE"}}, nickname=name, ref_id=name, say=say,
+        )  # fmt: skip
+
+    def there(name: str) -> int:
+        bodies = desk.service.database.all("SELECT body FROM rules")
+        return sum(json.loads(body).get("nickname") == name for (body,) in bodies)
+
+    for name, answer in (("rule-lost", lost), ("rule-heard", unanswered)):
+        with heard(desk, answer) as client:
+            plan = rule(client, name)
+            refuses(lambda plan=plan: plan.submit(plan.code), by=CallError)  # type: ignore[misc]
+        entry = book.find(name)
+        check(entry is not None and entry.state == "unknown", f"{name}: {entry}")
+        with desk.client("payer") as client:
+            fl.resume(client, say=say)
+        entry = book.find(name)
+        check(entry is not None and entry.state == "done", f"{name}, asked again: {entry}")
+        check(there(name) == 1, f"{name} is there {there(name)} times")
+    with heard(desk, lost) as client:
+        plan = rule(client, "rule-late")
+        refuses(lambda: plan.submit(plan.code), by=CallError)
+    entry = book.find("rule-late")
+    sent = 0 if entry is None else entry.sent_at
+    with desk.client("payer") as client:
+        Virtual.now_ns = max(Virtual.now_ns, sent + 15 * 60 * NS)
+        begun = len(desk.said)
+        fl.resume(client, say=say)
+        told = [text for text in desk.said[begun:] if text.startswith("not settled") and
+                "rule-late" in text]  # fmt: skip
+        check(len(told) == 1 and "plan expired" in told[0], f"too late: {desk.said[begun:]}")
+        check(there("rule-late") == 0, "too late, and asked for again")
+        plan = rule(client, "rule-late")
+        plan.submit(plan.code)
+        check(there("rule-late") == 1, f"confirmed anew: {there('rule-late')}")
+        made = fl.plan_withdrawal(
+            client, profile_id=desk.profiles[0], fiat_account_id=desk.account, amount="4.71",
+            ref_id="elsewhere-1", say=say,
+        )  # fmt: skip
+        transfer = made.submit(made.code)
+
+    def knows_not(request: Outgoing, send: Callable[..., Any]) -> Answer | Failure:
+        if request.method == "GET" and request.url.endswith(f"/transfers/{transfer.id}"):
+            body = json.dumps({"title": "No", "status": 404}).encode()
+            return Answer(404, CaseInsensitiveDict(send().headers), body)
+        return cast("Answer", send())
+
+    def again(client: Any) -> Any:
+        plan = fl.plan_withdrawal(
+            client, profile_id=desk.profiles[0], fiat_account_id=desk.account, amount="4.71",
+            ref_id="elsewhere-1", say=say,
+        )  # fmt: skip
+        return plan.submit(plan.code)
+
+    with heard(desk, knows_not) as client:
+        refuses(lambda: again(client), transfer.id, by=ActionRefused, reason="wrong_environment")
+
+
 def changed_since(desk: Desk) -> None:
     """What is another than the card showed is not paid; what is paid otherwise is said."""
     profile, say = desk.profiles[0], desk.said.append
@@ -405,6 +478,15 @@ def updated(desk: Desk) -> None:
             count = sum("SWIFT code" in text for text in told)
             check(count == warned, f"of {code} it is said: {told}")
 
+        with desk.client("payer", approvals=1, approval_new_account=True) as strict:
+            new = fl.plan_withdrawal(
+                strict, profile_id=desk.profiles[0], fiat_account_id=made.id, amount="4.81",
+                ref_id="question-new", say=say,
+            )  # fmt: skip
+            check(
+                new.needs[0] == 1 and "no payment to this account" in new.needs[1], f"{new.needs}"
+            )
+
         def change(client: Any = client, **given: Any) -> Any:
             return fl.plan_account_update(client, made.id, say=say, **given)
 
@@ -422,6 +504,23 @@ def updated(desk: Desk) -> None:
         refuses(lambda: later.submit(later.code), "has changed since the plan", "Question Two",
                 by=ActionRefused, reason="account_changed")  # fmt: skip
     book = Journal(next(desk.journal("payer").glob("*.sqlite")))
+    for name, answer, wanted in (("a", lost, "absent"), ("b", unanswered, "done")):
+        number = f"73199910{len(name + wanted)}"
+        desk.secrets.add(number)
+        with heard(desk, answer) as client:
+            plan = fl.register_fiat_account(
+                client, fiat_account_owner={"institution_details": {"name": "Question"}},
+                fiat_network_instructions={"wire": wire | {"account_number": number}},
+                ref_id=f"question-{name}", say=say,
+            )  # fmt: skip
+            try:
+                plan.submit(plan.code)
+            except CallError:
+                check(wanted == "absent", "an account whose answer was lost is in the list")
+        with desk.client("payer") as client:
+            fl.resume(client, say=say)
+        entry = book.find(f"question-{name}")
+        check(entry is not None and entry.state == wanted, f"an account that was {wanted}: {entry}")
     for answer, value, known in ((lost, "3", False), (unanswered, "4", True)):
         with heard(desk, answer) as client:
             plan = change(client, metadata={"a": value})
@@ -515,6 +614,35 @@ def journals_damaged(desk: Desk) -> None:
         said = SimpleNamespace(id="made-1", status="PENDING", fee=None, total=None)
         refuses(lambda: ours.note(entries[0], "done", said), "made-1", "PENDING", by=StoreDamaged)
 
+        ours = anew()
+        whole = ours.entries()
+        done = next((one for one in whole if one.state == "done"), None)
+        if done is not None:
+            again = ours.record(done.ref_id, done.operation, done.arguments, done.body, done.facts)
+            check(again == done and ours.entries() == whole, "what is done was recorded again")
+            tried = ours.attempt(done)
+            check(tried.state == "done" and tried.sent_at > done.sent_at, f"tried again: {tried}")
+        ours = anew()
+        check(ours.id == book.id, "a copy is another journal")
+        with ours.opened() as (opened, _):
+            copied.unlink()
+            Journal(copied, service)
+            refuses(lambda: opened.mark_restored(None), "has been replaced", by=StoreDamaged)
+        ours = anew()
+        copied.unlink()
+        refuses(ours.entries, "it is gone", by=StoreError)
+        anew()
+        with closing(sqlite3.connect(copied, isolation_level=None)) as database:
+            about = dict(database.execute("SELECT name, value FROM about")) | {
+                "schema_version": "9"
+            }
+            del about["sha256"]
+            words = [word for pair in sorted(about.items()) for word in pair]
+            about["sha256"] = hashlib.sha256("".join(map(ascii, words)).encode()).hexdigest()
+            for name, value in about.items():
+                database.execute("UPDATE about SET value = ? WHERE name = ?", (value, name))
+        refuses(Journal(copied).entries, "schema '9'", by=StoreError)
+
         # of a block that failed nothing stays, and the next one does
         kept = [one for one in entries if one.operation == WITHDRAWAL][:1]
         for one in kept:
@@ -604,7 +732,7 @@ def accepted(desk: Desk) -> None:
     debits = {id_ for id_, row in theirs.items()
               if row["direction"] == "DEBIT" and row["status"] != "FAILED"}  # fmt: skip
     found, _ = kinds([], only_own=True)
-    got = {difference.transfer_id for difference in found.differences}
+    got = {one.transfer_id for one in found.differences} - desk.vanished.keys()
     check(got == debits and not found.others, f"only own: {got ^ debits}")
     found, _ = kinds([], only_own=False)
     check(found == Reconciliation(0, (), ()), f"nobody paid, yet: {found}")

@@ -560,8 +560,8 @@ _THIRDS: Final[tuple[tuple[Callable[[Desk], None], ...], ...]] = (
         shelves.scanned, shelves.died, shelves.later,
     ),
     (
-        papers.journals_damaged, papers.accepted, cards.together, shelves.published,
-        shelves.spoilt, shelves.ids,
+        papers.unlisted, papers.journals_damaged, papers.accepted, cards.together,
+        shelves.published, shelves.spoilt, shelves.ids,
     )
 )  # fmt: skip
 """What is dear: a third of it in each seed."""
