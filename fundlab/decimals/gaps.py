@@ -12,6 +12,7 @@ Where a later pandas has no such place, importing `fundlab.decimals` gives a `Ga
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
@@ -197,9 +198,18 @@ def windows(pandas_own: Function, window: Any, values: Any) -> Any:
             "rolling, expanding and ewm of pandas make floats of a decimal column; "
             "fl.decimals.rolling(column, window) is exact, also of column = frame.groupby(…)[name]",
             GapWarning,
-            stacklevel=2,
+            stacklevel=_level_of_caller(),
         )
     return pandas_own(window, values)
+
+
+def _level_of_caller() -> int:
+    """How far up the line stands that asked pandas: Python shows a warning once for each line."""
+    level, frame = 1, sys._getframe(1)
+    inside = ("pandas", __name__.partition(".")[0])
+    while frame.f_globals.get("__name__", "").partition(".")[0] in inside and frame.f_back:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 @instead_of("pandas.core.dtypes.concat", "_get_result_dtype", issue=40893)

@@ -61,8 +61,9 @@ def _operators(compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     def takes(other: Any) -> bool:
         if isinstance(other, float):
             raise TypeError(
-                f"{other!r} is a float, and floats are not exact: calculate with Decimal('0.1') or "
-                "an int; for charts and styles, convert the column with astype('float64')"
+                f"{other!r} is a float, and floats are not exact: calculate with "
+                f"Decimal('{float(other)!r}') or an int; for charts and styles, convert the column "
+                "with astype('float64')"
             )
         return isinstance(other, Decimal | int)
 

@@ -207,8 +207,12 @@ def test_windows_of_pandas_say_that_they_make_floats() -> None:
         lambda: frame.groupby("k")["x"].rolling(2).sum(),
         lambda: frame["x"].expanding().sum(),
     ):
-        with pytest.warns(GapWarning, match=r"fl.decimals.rolling\(column, window\) is exact"):
+        with pytest.warns(
+            GapWarning, match=r"fl.decimals.rolling\(column, window\) is exact"
+        ) as seen:
             roll()
+        place = roll.__code__.co_filename, roll.__code__.co_firstlineno
+        assert [(one.filename, one.lineno) for one in seen] == [place]  # shown once for each line
     assert rolling(frame.groupby("k")["x"], 2).sum().tolist()[1] == D("0.3")
 
 
