@@ -409,6 +409,8 @@ def _read(path: Path) -> pa.Table:
         rows = pa.csv.read_csv(path, convert_options=texts)
         at = [moment_ns(text, f"{path}: at") for text in rows.column("at").to_pylist()]
         exact = rows.column("price").cast(AMOUNT_TYPE)
+    except FileNotFoundError:
+        raise AnalysisError(f"prices: there is no file {path}") from None
     except (OSError, pa.ArrowException, KeyError) as error:
         problem = first_line(error)
         raise AnalysisError(
