@@ -126,7 +126,10 @@ def make_folder(folder: StorePath, advice: str = _PUBLISHED) -> None:
             return
     make_folder(folder.parent, advice)
     with named(folder, advice):
-        folder.mkdir(exist_ok=True)
+        try:
+            folder.mkdir(exist_ok=True)
+        except FileExistsError:
+            raise StoreError(f"{folder} is not a folder: give another") from None
         # one that holds nothing yet may be of a run that died before its name was on the disk
         with suppress(PermissionError) if there else nullcontext():
             sync_folder(folder.parent)

@@ -447,8 +447,8 @@ def test_a_sync_publishes(tmp_path: Path, service: Any, fundlab: Any, format: st
 @pytest.mark.parametrize(
     ("where", "reason"),
     [
-        ("file/open", "file cannot be written: File exists; give another folder, or see"),
-        ("nowhere", "nowhere cannot be written: File exists"),
+        ("file/open", "file is not a folder: give another\n"),
+        ("nowhere", "nowhere is not a folder: give another\n"),
         ("store/open", "is within the store"),
     ],
 )
