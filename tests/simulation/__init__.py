@@ -13,6 +13,9 @@ how to replay a seed; the same seed makes the same trace, byte for byte.
 ``desk``                  one run: the service, its people and their machines
 ``oracles``               what must be so whatever happened
 ``questions``             what somebody asks for at the end, whose answer is known by hand
+``papers``                of approvals, journals, accounts and accepted differences
+``cards``                 of payments: what is shown, what comes between, what is waited for
+``shelves``               of stores and lists: elsewhere, published, damaged, odd, weeks later
 ``reading``               a store's rows by its files alone, for the oracles
 ``bucket``                a store elsewhere, which two machines write
 ``sometimes``             the rare states that some seed must reach

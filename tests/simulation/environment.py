@@ -203,7 +203,15 @@ def load() -> None:
     import fundlab.reports
     import fundlab.sandbox.history
     import fundlab.store.changes
+    import fundlab.store.objects
+    import fundlab.store.parts
+    import fundlab.store.staging
     from fundlab.store.duck import shared_connection
+
+    # a day's hundred rows are in as many pieces as a year's hundred thousand
+    fundlab.store.parts.ROW_GROUP_ROWS = 24  # type: ignore[misc]
+    fundlab.store.staging.FILE_ROWS = fundlab.store.changes.FILE_ROWS = 20  # type: ignore[misc]
+    fundlab.store.objects._READ = 50_000  # type: ignore[misc]
 
     shared_connection()
     gc.collect()

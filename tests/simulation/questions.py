@@ -553,7 +553,7 @@ def repeated(desk: Desk) -> None:
 _THIRDS: Final[tuple[tuple[Callable[[Desk], None], ...], ...]] = (
     (
         papers.signed, papers.changed_since, cards.shown, cards.waited, shelves.otherwise,
-        shelves.elsewhere, shelves.results, shelves.lists,
+        shelves.elsewhere, shelves.results, shelves.lists, shelves.objects,
     ),
     (
         cards.between, papers.in_doubt, papers.updated, shelves.side_by_side, shelves.odd,

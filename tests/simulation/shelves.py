@@ -5,8 +5,10 @@ otherwise."""
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import os
+import random
 import re
 import shutil
 import warnings
@@ -22,6 +24,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from obstore.store import MemoryStore
 from pyarrow import fs
 from requests.structures import CaseInsensitiveDict
 
@@ -35,6 +38,7 @@ from fundlab.base.errors import (
     StoreError,
 )
 from fundlab.client.http import Answer, Failure, Outgoing
+from fundlab.store.objects import Objects
 from fundlab.tables.schema import TABLES
 from tests.simulation import oracles
 from tests.simulation.environment import NS, Virtual
@@ -655,6 +659,49 @@ def elsewhere(desk: Desk) -> None:
         memory = fsspec.filesystem("memory")
         memory.store.clear()
         memory.pseudo_dirs[:] = [""]
+
+
+def objects(desk: Desk) -> None:
+    """What a bucket holds is read at any position, said to be what it is, and made only once where
+    it is to be new."""
+    handler = Objects(MemoryStore(), "s3", "books")
+    bucket = fs.PyFileSystem(handler)
+    content = bytes(random.Random(desk.seed).randbytes(200_000))
+    file = desk.root / "object"
+    for name, some in (("large", content), ("small", content[:100]), ("none", b"")):
+        file.write_bytes(some)
+        handler.put_file(str(file), f"books/a/{name}")
+        with bucket.open_input_file(f"books/a/{name}") as opened:
+            check(opened.read() == some and opened.size() == len(some), f"{name} is another")
+            for at, size in ((0, 10), (100, 100_000), (199_000, 5_000), (134_463, 3), (134_464, 2),
+                             (134_465, 70_000), (50, 0)):  # fmt: skip
+                opened.seek(min(at, len(some)))
+                check(opened.tell() == min(at, len(some)), f"{name} at {opened.tell()}, not {at}")
+                found = opened.read(size)
+                check(found == some[at : at + size], f"{name} from {at} on is another")
+                check(opened.tell() == min(at, len(some)) + len(found), f"then at {opened.tell()}")
+    large = bucket.get_file_info("books/a/large")
+    got = large.type, large.size, large.path, large.mtime_ns is not None
+    check(got == (fs.FileType.File, 200_000, "books/a/large", True), f"it is {got}")
+    for path, kind in (("books/a", fs.FileType.Directory), ("books/b", fs.FileType.NotFound)):
+        check(bucket.get_file_info(path).type == kind, f"{path} is {bucket.get_file_info(path)}")
+    names = sorted(one.base_name for one in bucket.get_file_info(fs.FileSelector("books/a")))
+    check(names == ["large", "none", "small"], f"there is {names}")
+    above = [(one.path, one.type) for one in bucket.get_file_info(fs.FileSelector("books"))]
+    check(above == [("books/a", fs.FileType.Directory)], f"there is {above}")
+    handler.pipe_file("books/a/new", b"1", mode="create")
+    refuses(lambda: handler.pipe_file("books/a/new", b"2", mode="create"), "books/a/new",
+            os.strerror(errno.EEXIST), by=FileExistsError)  # fmt: skip
+    handler.pipe_file("books/a/new", b"3", mode="overwrite")
+    with bucket.open_input_file("books/a/new") as opened:
+        check(opened.read() == b"3", "what was written over it is not there")
+    bucket.move("books/a/new", "books/b/moved")
+    with bucket.open_input_file("books/b/moved") as opened:
+        check(opened.read() == b"3", "what was moved is not there")
+    refuses(lambda: bucket.open_input_file("books/a/new"), os.strerror(errno.ENOENT),
+            by=FileNotFoundError)  # fmt: skip
+    bucket.delete_file("books/b/moved")
+    check(bucket.get_file_info("books/b/moved").type == fs.FileType.NotFound, "removed, and there")
 
 
 def published(desk: Desk) -> None:
