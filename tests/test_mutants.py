@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
+import faulthandler
 import textwrap
 from pathlib import Path
 
 import pytest
 
 from tests import mutants
+
+
+@pytest.fixture(autouse=True)
+def _without_watchdog() -> None:
+    """A fork that runs pytest would wait for this process's watchdog, which it does not have."""
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture
