@@ -327,9 +327,10 @@ _TIMES: Final = itertools.count(1_000_000_000)
 """Of the changed files, one each: by it and the size Python knows whether a compiled one is old."""
 
 
-def survives(mutant: Mutant | None, tests: list[str], copy: Path) -> bool:
-    """Whether all of ``tests`` pass with ``mutant`` in the tree ``copy``; of none, as it is."""
-    judge = collected(copy)
+def survives(mutant: Mutant | None, tests: list[str], copy: Path, *among: str) -> bool:
+    """Whether all of ``tests`` pass with ``mutant`` in the tree ``copy``; of none, as it is. With
+    folders or files that they are ``among`` no others are collected."""
+    judge = collected(copy, *among)
     with _planted(mutant, copy) as (target, whole, changed):
         until = time.monotonic() + 10 * LONGEST_S + len(tests)
         passed, others = True, tests
@@ -425,15 +426,15 @@ def _never_returning() -> Iterator[None]:
 
 
 class Collected:
-    """A process that has collected the quick tests of ``copy``, and judges each mutant in a fork of
-    itself.
+    """A process that has collected the quick tests of ``copy``, all or those ``among``, and judges
+    each mutant in a fork of itself.
 
     It runs no test of a function that ran while the tests were collected, whose result is there
     already, nor of one that it cannot find; and none that was stuck twice, as what uses Polars is,
     whose threads a fork does not have.
     """
 
-    def __init__(self, copy: Path) -> None:
+    def __init__(self, copy: Path, among: Iterable[str] = ()) -> None:
         self._ours, self._its = multiprocessing.Pipe()
         self._ran: set[tuple[str, str, int]] = set()
         self._stuck = Counter[str]()
@@ -443,7 +444,7 @@ class Collected:
                 self._ours.close()
                 _enter(copy)
                 sys.setprofile(self._note)
-                pytest.main([*_OPTIONS], plugins=[self])
+                pytest.main([*_OPTIONS, *among], plugins=[self])
         self._its.close()
         try:
             self._ours.recv()
@@ -536,9 +537,9 @@ class Collected:
 
 
 @cache
-def collected(copy: Path) -> Collected:
-    """The one of the tree ``copy``."""
-    return Collected(copy)
+def collected(copy: Path, *among: str) -> Collected:
+    """The one of these tests of the tree ``copy``."""
+    return Collected(copy, among)
 
 
 def _place(code: CodeType) -> tuple[str, str, int]:
@@ -617,10 +618,12 @@ def main() -> int:
     chosen = chosen[: given.count]
     excused, results, survivors = accepted(), Counter[str](), list[str]()
     print(f"seed {given.seed}", flush=True)
+    among: list[str] = []
     if only is None:
         rooms = {folder: reached(folder) for folder in folders() if chosen}
     else:
         rooms = {room: reached(room, only) for room in sorted({room for room, _ in chosen})}
+        among = [f"tests/{room}" for room in rooms]
     for name in _HEAVY:
         importlib.import_module(name)
     began = time.monotonic()
@@ -636,7 +639,7 @@ def main() -> int:
         few = [
             test for one in rooms.values() for test in sorted(one.took_s, key=one.took_s.get)[:3]
         ]
-        if few and not survives(None, few, copy):
+        if few and not survives(None, few, copy, *among):
             raise SystemExit("tests fail on a copy of the program as it is: no mutant is judged")
         for room, mutant in chosen:
             if time.monotonic() - began > given.seconds:
@@ -646,7 +649,7 @@ def main() -> int:
                 continue
             parts = chosen_tests(mutant, room, rooms)
             outcome = "unreached" if not parts else "caught"
-            if parts and all(survives(mutant, tests, copy) for tests in parts):
+            if parts and all(survives(mutant, tests, copy, *among) for tests in parts):
                 outcome = "survived"
             if given.thorough and outcome != "caught" and judges(room, copy):
                 outcome = outcome if outlives_thorough(mutant, room, copy) else "thorough"

@@ -92,6 +92,11 @@ def test_a_test_that_looks_at_the_bound_notices_and_one_that_does_not_does_not(
     assert module.read_bytes() == whole
     assert mutants.survives(None, ["test_due.py::test_10"], tmp_path)
     assert not mutants.survives(None, ["test_due.py::test_nothing"], tmp_path)
+    (tmp_path / "test_others.py").write_text("import what_is_not_there\n")  # is not collected
+    for test, unnoticed in (("10", False), ("12", True)):
+        tests = [f"test_due.py::test_{test}"]
+        one = found["(amount <= limit)"]
+        assert mutants.survives(one, tests, tmp_path, "test_due.py") is unnoticed
 
 
 @pytest.mark.thorough
