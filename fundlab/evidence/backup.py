@@ -119,7 +119,8 @@ def back_up(
     content = canonical({"at": at, "files": files, "journals": kept, "manifest": newest})
     number = len(_manifests(destination)) + 1
     digest = hashlib.sha256(content).hexdigest()
-    disk.write_new(destination / MANIFESTS / f"{number:08d}-{digest[:16]}.json", content)
+    with disk.replacing(destination / MANIFESTS / f"{number:08d}-{digest[:16]}.json") as file:
+        file.write(content)
     size = sum(size for size, _ in files.values())
     return Backup(str(destination), at, len(files), size, copied, tuple(kept))
 
@@ -170,7 +171,8 @@ def _copy(source: StorePath, target: StorePath, digest: str | None = None) -> li
     found = hashlib.sha256(content).hexdigest()
     if digest is not None and found != digest:
         raise StoreDamaged("is not what was written", path=source)
-    disk.write_new(target, content)
+    with disk.replacing(target) as file:  # of which the next backup clears what a killed one left
+        file.write(content)
     if hashlib.sha256(target.read_bytes()).hexdigest() != found:
         raise StoreDamaged("is not what was copied there", path=target)
     return [len(content), found]

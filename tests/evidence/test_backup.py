@@ -1,11 +1,15 @@
 """Backups: complete, checked, never less than before; and what comes back from them."""
 
 import hashlib
+import io
 import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -283,9 +287,40 @@ def test_a_copy_is_read_back_and_is_what_was_written(
     with pytest.raises(StoreDamaged, match="/a: is not what was written"):
         backup._copy(source, tmp_path / "d", digest[::-1])
     assert not (tmp_path / "d").exists()
-    monkeypatch.setattr(backup.disk, "write_new", lambda path, content: path.write_bytes(b"four"))
+
+    @contextmanager
+    def other(path: Path) -> Iterator[io.BytesIO]:
+        yield io.BytesIO()
+        path.write_bytes(b"four")
+
+    monkeypatch.setattr(backup.disk, "replacing", other)
     with pytest.raises(StoreDamaged, match="/e: is not what was copied there"):
         backup._copy(source, tmp_path / "e", digest)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("there", ["", "memory://kept/"])
+def test_a_backup_clears_what_a_killed_one_left_half_copied(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str
+) -> None:
+    """In its folder, or of one elsewhere on this machine."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    to = f"{there or tmp_path}/copy"
+    killed = f"""
+import os, stat
+from fundlab import Store
+real = os.fsync
+os.fsync = lambda it: os._exit(9) if stat.S_ISREG(os.fstat(it).st_mode) else real(it)
+Store({str(store.path)!r}).backup({to!r})
+"""
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == 9
+
+    def half_copied() -> list[Path]:
+        return [one for one in tmp_path.rglob(".*.tmp") if one.is_file()]
+
+    assert len(half_copied()) == 1
+    assert store.backup(to).files > 0
+    assert half_copied() == []
 
 
 def test_the_newest_backup_is_read_and_must_be_what_its_name_says(
