@@ -245,7 +245,7 @@ def control_changes(before: Control, after: Control) -> list[list[Any]]:
         [*key, count, plain_text(total)]
         for key in sorted({*before, *after})
         for count, total in [after.get(key, (0, Decimal(0)))]
-        if before.get(key, (0, Decimal(0))) != (count, total)
+        if before.get(key) != after.get(key)
     ]
 
 
