@@ -160,7 +160,8 @@ def _not_code(node: ast.AST) -> list[ast.AST]:
     if isinstance(node, ast.FunctionDef) and node.returns is not None:
         return [node.returns, *node.decorator_list]
     if isinstance(node, ast.ClassDef):
-        return list(node.decorator_list)  # that nothing may be assigned, which mypy holds
+        total = [one for one in node.keywords if one.arg == "total"]  # of a TypedDict
+        return [*node.decorator_list, *total]  # that nothing may be assigned, which mypy holds
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return [node]
     return []
