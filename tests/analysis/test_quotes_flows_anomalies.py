@@ -498,6 +498,12 @@ def rules_met(rows: list[Any], **given: Any) -> list[tuple[str, str]]:
     return [(row["rule"], row["transfer_id"]) for row in records(found)]
 
 
+def test_accounts_may_be_a_relation_beside_rows_in_memory() -> None:
+    known = duckdb.connect().from_arrow(accounts(new=5 * DAY - MINUTE))
+    rows = [transfer("fresh", fiat_account_id="new", created_at=START + 5 * DAY, **WIRE)]
+    assert rules_met(rows, fiat_accounts=known) == [("fresh_account", "fresh")]
+
+
 @pytest.mark.parametrize(
     ("apart", "rule"),
     [(0, "repeated_amount"), (10 * MINUTE, "repeated_amount"), (10 * MINUTE + 1, None),

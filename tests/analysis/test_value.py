@@ -268,6 +268,8 @@ def test_the_largest_amount_that_a_table_holds_has_a_value() -> None:
     for name, amount in (("amount", most - 1), ("fee", Decimal(1)), ("total", most)):
         frame[name] = pd.array([amount], dtype="decimal")
     assert [*fl.value.of(frame, amounts=["total"])["total_value"]] == [most]
+    frame = frame.assign(asset="BTC", notional_value=pd.array(["100"], dtype="decimal"))
+    assert [*fl.value.of(frame, amounts=["total"])["total_value"]] == [100]
 
 
 @pytest.mark.parametrize("by", [(), "asset", ["profile_id", "asset"]])

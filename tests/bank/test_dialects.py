@@ -103,6 +103,13 @@ def test_days_are_told_apart_by_those_above_12(tmp_path: Path) -> None:
     assert date(2026, 2, 1) in read(uk, tmp_path).entries["booked_on"].tolist()
 
 
+def test_one_letter_of_several_words_is_no_direction(tmp_path: Path) -> None:
+    alone = "Date,Amount,Type\n2026-12-31,5,d\n2026-12-30,7,c\n"
+    assert read(alone, tmp_path).entries["amount"].tolist() == [D(7), D(-5)]
+    words = alone.replace("d\n", "plan d\n").replace("c\n", "plan c\n")
+    assert read(words, tmp_path).entries["amount"].tolist() == [D(7), D(5)]
+
+
 def test_a_profile_says_what_a_file_does_not(tmp_path: Path) -> None:
     profile = tmp_path / "bank.toml"
     profile.write_text(

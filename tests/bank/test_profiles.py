@@ -294,5 +294,7 @@ def test_amounts_are_the_numbers_of_which_some_have_cents() -> None:
     assert dict(_fields(["day", "check", "sum", "text"], rows)) == {
         "booked_on": "day", "amount": "sum", "memo": "text"
     }  # fmt: skip
+    half = [[*rows[0][:3], ""], rows[1]]
+    assert dict(_fields(["day", "check", "sum", "text"], half))["memo"] == "text"
     whole = [[*row[:2], row[2].partition(".")[0], row[3]] for row in rows]
     assert dict(_fields(["day", "check", "sum", "text"], whole))["amount"] == "check"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -113,6 +114,9 @@ RULES: dict[str, tuple[list[Page], list[tuple[str, str, str, int]]]] = {
     "the same number in a year": (
         [page(1, 0, 5, 5), page(1, 5, 7, 2, on=day(2))],
         [("repeated", "one statement", "two", 2)]),
+    "reports are numbered anew each day": (
+        [replace(page(number, None, None, on=day(n)), kind="report")
+         for n, number in enumerate((9, 1, None), start=1)], []),
     "another opening": ([page(1, 0, 5, 5), page(2, 6, 8, 2)], [("follows", "5", "6", 2)]),
     "an unknown closing before": (
         [page(1, 0, None, 5, format="bai2"), page(2, 6, 8, 2, format="bai2")], []),
@@ -164,6 +168,7 @@ RULES: dict[str, tuple[list[Page], list[tuple[str, str, str, int]]]] = {
     "a summary has no entries": (counted("entries", 3, summary_only=True), []),
     "running balances": (running(5, 10, 15), []),
     "a running balance": (running(5, 11), [("running_balance", "11", "10", 1)]),
+    "after a balance of nothing": (running(0, 6), [("running_balance", "6", "5", 1)]),
     "one of three": (running(5, None, 16), []),
 }  # fmt: skip
 

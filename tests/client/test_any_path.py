@@ -280,6 +280,11 @@ def test_how_many_rows_may_come(limit: Any, rows: int) -> None:
     assert call_of("GET", "/v2/other", None, {"limit": limit}).rows == rows
 
 
+def test_a_body_is_sent_as_text_of_utf_8() -> None:
+    call = call_of("POST", "/v2/other", "", {}, {"memo": "Zürich"})
+    assert call.body == '{"memo":"Zürich"}'.encode()
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [

@@ -348,6 +348,10 @@ def test_what_touches_is_joined(covered: list[Any], together: list[Any]) -> None
     assert merged(covered) == together
 
 
+def test_a_stretch_that_begins_with_1970_comes_before_later_ones() -> None:
+    assert merged([(1, 2), (0, 5)]) == [(0, 5)]
+
+
 @pytest.mark.parametrize(
     ("covered", "asked", "overlap", "gaps"),
     [

@@ -180,6 +180,19 @@ def test_the_later_half_of_what_is_left_is_given_away() -> None:
     assert shared.waiting == [Window(60, None)], "the newest row is at 100"
 
 
+def test_who_waits_is_woken_by_what_is_given_away() -> None:
+    shared = Board(newest=100, waiting=[], busy=1)
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(shared.take)
+        while not shared.hungry:
+            time.sleep(0.001)
+        try:
+            shared.split(Window(10, 50), reached=20)
+            assert taken.result(timeout=5) == Window(35, 50)
+        finally:
+            shared.stop()
+
+
 def test_of_what_was_not_reached_nothing_is_given_away() -> None:
     for window in (Window(10, 50), Window(None, 50)):
         assert board().split(window, reached=None) is None
