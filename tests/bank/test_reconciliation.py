@@ -510,6 +510,18 @@ def test_open_items_carry_with_their_age(tmp_path: Path) -> None:
         bank.reconcile(rows, third, "2026-03", carried=february.items.drop(columns="category"))
 
 
+def test_of_two_alike_the_one_that_is_known_to_be_open_is_cleared_first(tmp_path: Path) -> None:
+    rows = paid([transfer("old", 100, 29), transfer("new", 100, 31)])
+    first = read_csv(tmp_path, "2026-01-02,-12,988,r1,charges")
+    january = bank.reconcile(rows, first, "2026-01")
+    assert january.items["item_id"].tolist()[-1:] == ["old"]
+    second = read_csv(tmp_path, "2026-02-01,-1,987,r2,fee", "2026-02-02,100,1087,r3,x")
+    february = bank.reconcile(rows, second, "2026-02", carried=january.items)
+    check_that_it_foots(february)
+    waiting = february.items[february.items["category"] == "deposits_in_transit"]
+    assert waiting["item_id"].tolist() == ["new"]
+
+
 def test_what_was_cleared_in_the_month_before_is_not_taken_again(tmp_path: Path) -> None:
     """The bank books ``paid`` a second time, within the window, in January or in February."""
     rows = paid([transfer("paid", 100, 29), transfer("open", 40, 30)])
