@@ -9,7 +9,6 @@ the project. Exits with 1 if one is missed.
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from analysis_store import LARGE, make_store
+from contenders import peak_mb
 
 from fundlab import Store
 from fundlab.analysis import balances
@@ -194,8 +194,7 @@ def run_one(name: str, store: Path) -> None:
         _started = time.perf_counter()
         MEASURES[name](Store(store), Path(folder) / "out.parquet")
         seconds = time.perf_counter() - _started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "mb": peak}))
+    print(json.dumps({"seconds": seconds, "mb": peak_mb()}))
 
 
 def report(best: dict[str, dict[str, Any]], ours: str, theirs: str, what: str, bar: float) -> bool:

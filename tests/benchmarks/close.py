@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 from analysis_store import LARGE, make_store
+from contenders import peak_mb
 
 from fundlab import Store, reconcile
 from fundlab import reports as reporting
@@ -87,7 +88,7 @@ def do(work: str, path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=path.parent) as pack:
             reporting.write_pack(store, closed, pack)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    print(json.dumps({"s": used.ru_utime + used.ru_stime, "MB": used.ru_maxrss * 1024 / 1e6}))
+    print(json.dumps({"s": used.ru_utime + used.ru_stime, "MB": peak_mb() * 1024**2 / 1e6}))
 
 
 if __name__ == "__main__":
