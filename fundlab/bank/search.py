@@ -696,6 +696,7 @@ class Search:
             for group, edges in asked:
                 groups.remove(group)
                 del self.groups[group]
+                self.open |= group.members
                 for number in group.members:
                     self.block_of.pop(number, None)
                 self._ask(group.how, edges)
@@ -711,11 +712,15 @@ class Search:
         totals = dict.fromkeys((item.asset, total) for item in items for total in item.totals())
         more = (waiting.get(key, ()) for key in totals if key[1] not in own)
         transfers = [item for item in chain(items, *more) if item.number < 0]
-        edges = [
-            frozenset((entry.number, transfer.number))
+        near = {
+            frozenset((entry.number, transfer.number)): self.near(entry, transfer)
             for entry in items if entry.number >= 0 for transfer in transfers
-            if transfer.amount in entry.totals() and self.near(entry, transfer)
-        ]  # fmt: skip
+            if transfer.amount in entry.totals()
+        }  # fmt: skip
+        edges = [edge for edge in near if near[edge]]
+        # What a reference had brought together may be any number of days apart.
+        apart = group.members.difference(*edges)
+        edges += [edge for edge in near if edge <= group.members and not edge.isdisjoint(apart)]
         return [edge for edge in edges if self.allowed(edge)]
 
     def ask_what_is_in_doubt(self) -> None:

@@ -775,6 +775,25 @@ def test_where_the_other_may_be_a_part_of_a_sum_it_is_asked_unless_the_sum_takes
     assert {*found.open.loc[found.open["undecided"], "item_id"]} == {*"bcpqrt"}
 
 
+@pytest.mark.parametrize("days", [4, 9])
+def test_what_a_reference_brought_together_is_asked_however_far_apart(days: int) -> None:
+    """x names both of its reference; b may be one of the two, or p, before its charges."""
+    ours = [
+        transfer("1", 97, ref="REF-1001"), transfer("2", 97, ref="REF-1001"),
+        transfer("p", 100, name="acme"), transfer("q", 50, name="acme"),
+        transfer("r", 50, 1, name="acme"),
+    ]  # fmt: skip
+    theirs = [
+        Bank("x", 97, days, days, "REF-1001"), Bank("b", 97, 0, 0, charges=3),
+        entry("c", 150, 1, "acme"),
+    ]  # fmt: skip
+    found = bank.match(paid(ours), booked(theirs))
+    assert {*found.members["item_id"]} | {*found.open["item_id"]} == {*"12pqrxbc"}
+    assert groups_of(found) == set()
+    asked = found.candidates[found.candidates["how"] == "amount"].groupby("candidate")["item_id"]
+    assert {*asked.agg("".join)} == {"b1", "b2", "bp", "x1", "x2"}
+
+
 def test_what_is_before_charges_or_after_them_and_leaves_nothing_over_is_a_block() -> None:
     entries = [Bank("b", 97, 0, 0, charges=3), entry("c", 97)]
     found = bank.match(paid([transfer("t", 97), transfer("u", 100)]), booked(entries))
