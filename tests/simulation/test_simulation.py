@@ -19,8 +19,6 @@ from tests.simulation.shrink import shrunk
 from tests.simulation.sometimes import REACHED, STATES, never, sometimes
 
 ROOT = Path(__file__).parents[2]
-FAILED_ONCE: tuple[int, ...] = (21, 32, 212, 1160, 7004, 41002)
-"""Seeds that ever failed."""
 FRESH: Final = (
     int(os.environ.get("CAMPAIGN_SEED", os.environ.get("GITHUB_RUN_NUMBER", "7"))) * 100_000
 )
@@ -106,11 +104,8 @@ def test_the_same_seed_makes_the_same_trace(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_seeds_that_failed_and_fresh_ones() -> None:
-    for seed in FAILED_ONCE:
-        found = simulated("--seed", str(seed))
-        assert found.returncode == 0, found.stdout
-    found = simulated("--seed", str(FRESH), "--seeds", "200", "--seconds", "15")
+def test_fresh_seeds() -> None:
+    found = simulated("--seed", str(FRESH), "--seeds", "200", "--seconds", "75")
     assert found.returncode == 0, found.stdout
 
 
