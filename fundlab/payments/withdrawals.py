@@ -533,7 +533,11 @@ def check_daily_limit(
     before, wanted = withdrawn_today(plans, book, today)
     above = EXACT.subtract(EXACT.add(before, wanted), limit)
     if above > 0:
-        unasked = [e.ref_id for e in _sent_today(plans, book, today) if not e.is_settled]
+        completed = _shown_as("COMPLETED", plans, today)
+        unasked = [
+            entry.ref_id for entry in _sent_today(plans, book, today)
+            if not entry.is_settled and entry.resource_id not in completed
+        ]  # fmt: skip
         may_have_failed = (
             f"; not known to be settled, and counted: ref_id {listed(unasked)}: 'fundlab resume' "
             "(fl.resume()) asks the service, and what failed counts no more"
@@ -568,13 +572,20 @@ def _sent_today(
     """The journal's of this UTC day, others than ``plans``, less what failed: by the journal, or as
     the service showed for the plans or among ``today``."""
     now, names = plans[0].context.now(), {plan.ref_id.casefold() for plan in plans}
-    shown = chain(today, *(plan.recent.transfers for plan in plans))
-    failed = {transfer.id for transfer in shown if transfer.status == "FAILED"}
+    failed = _shown_as("FAILED", plans, today)
     return [
         entry for entry in book.sent_since(WITHDRAWAL, now - now % DAY)
         if entry.is_live and entry.ref_id.casefold() not in names
         and entry.resource_id not in failed
     ]  # fmt: skip
+
+
+def _shown_as(
+    status: str, plans: Sequence[WithdrawalPlan], today: Sequence[Transfer]
+) -> set[str | None]:
+    """The transfers that the service showed so, for ``plans`` or among ``today``."""
+    shown = chain(today, *(plan.recent.transfers for plan in plans))
+    return {transfer.id for transfer in shown if transfer.status == status}
 
 
 # ------------------------------------------------------------------------------ approvals

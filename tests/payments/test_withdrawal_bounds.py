@@ -223,6 +223,13 @@ def test_a_daily_limit_to_the_cent(limit: str | None, above: str | None) -> None
     book = Sent(paid("a", "1.00", status="COMPLETED"))
     said = refusal(lambda: withdrawals.check_daily_limit([one], book, today))[1]
     assert said.endswith("or change the setting")
+    book = Sent(paid("a", "1.00", resource_id="t-a"), paid("c", "1.00", resource_id="t-c"))
+    done = {"ref_id": None, "amount": "1.00", "status": "COMPLETED"}
+    one = replace(one, recent=Recent((shown("t-c", **done),), (), (), 0))
+    today = [shown("t-a", **done), shown("t", ref_id="b", amount="1.00")]
+    said = refusal(lambda: withdrawals.check_daily_limit([one], book, today))[1]
+    assert "5.00 with the 3.00 already withdrawn" in said
+    assert said.endswith("or change the setting")
 
 
 # ------------------------------------------------------------------------------- approvals
