@@ -76,8 +76,9 @@ class Settings:
     pays from this service's profiles: a debit that no journal of this user knows is then a
     difference, not a piece of information.
     ``approvals`` is how many other people must have signed a withdrawal (0: none, at most 9):
-    every one, or where any is set those of ``approval_from`` or more, those that bring the UTC
-    day's sum to ``approval_daily_from``, and with ``approval_new_account`` the first to an account.
+    every one, or where any is set those of ``approval_from`` or more, those that bring the sum of
+    a UTC day, counted as for its limit, to ``approval_daily_from``, and with
+    ``approval_new_account`` the first to an account.
     ``mail_server``
     (``smtps://mail.example.com``, or ``smtp://…`` with STARTTLS) takes what ``--notify mailto:…``
     sends, from ``mail_from``, logged in as ``mail_user`` with ``mail_password``.

@@ -282,6 +282,14 @@ def test_a_batch_counts_together_for_the_day() -> None:
     assert withdrawals.approvals_needed(one, Sent(), [], [one, other])[0] == 1
 
 
+@pytest.mark.parametrize(("status", "needed"), [("PENDING", 1), ("COMPLETED", 1), ("FAILED", 0)])
+def test_what_the_service_shows_as_failed_asks_for_no_approvals(status: str, needed: int) -> None:
+    one = a_plan(settings=limits(approvals=1, approval_daily_from=Decimal("6.00")))
+    book = Sent(paid("a", "1.00", resource_id="t-a"))
+    today = [shown("t-a", ref_id="a", amount="1.00", status=status)]
+    assert withdrawals.approvals_needed(one, book, today)[0] == needed
+
+
 class Approvals(SimpleNamespace):
     """Those ``names`` that hold, and why others do not."""
 
