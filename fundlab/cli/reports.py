@@ -184,11 +184,10 @@ def close(
         f"{done} {said} {done.record.at[:19]}Z{by_whom}, record {done.hash[:16]}, pin {done.pin}"
     ]
     states, still_open = done.content["figures"]["transfers"], len(done.content["open_items"])
-    count = number_of(sum(states.values()), "transfer")
-    lines.append(
-        f"{count} in it, {number_of(still_open, 'item')} open at its end" if states
-        else "no transfer in it; if another period was meant, 'fundlab reopen' takes it back"
-    )  # fmt: skip
+    count = number_of(sum(states.values()), "transfer") if states else "no transfer"
+    lines.append(f"{count} in it, {number_of(still_open, 'item')} open at its end")
+    if not states:
+        lines[-1] += "; if another period was meant, 'fundlab reopen' takes it back"
     body: dict[str, Any] = {
         "period": period, "basis": basis, "closed": True, "closed_at": done.record.at,
         "changed": done is not found, "hash": done.hash, "pin": done.pin, "moved": moved,

@@ -496,4 +496,19 @@ def test_the_commands_say_so_in_one_line_and_end_with_3(
     assert (status, out.count("has moved since it was closed")) == (3, 1)
     assert run("reopen", "2026-02", "--by", "Ben", "--reason", "a fee")[0] == 0
     assert month.store.closes()["state"].tolist() == ["restated", "reopened"]
-    assert "no transfer in it; if another period was" in run("close", "2016-02", "--by", "Ana")[1]
+    _, out = run("close", "2016-02", "--by", "Ana")
+    assert "\nno transfer in it, 0 items open at its end; if another period was meant" in out
+
+
+def test_a_close_without_transfers_of_its_own_tells_what_is_still_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = months.FakeService(complete=True)
+    month = months.Month(
+        service, fl.Store(tmp_path, clock=lambda: CLOSED_AT), [CLOSED_AT], random.Random(1)
+    )
+    month.begin()
+    month.add(months.FEBRUARY - 3 * DAY, "PENDING")
+    month.sync(CLOSED_AT)
+    cli.run(["close", "2026-02", "--basis", "created", "--store", str(tmp_path)])
+    assert "\nno transfer in it, 1 item open at its end; if another" in capsys.readouterr().out
