@@ -34,13 +34,18 @@ def try_lock(handle: int) -> Iterator[bool]:
 
 
 @contextmanager
-def unfinished(target: Path, mode: int = 0o666) -> Iterator[Path]:
+def unfinished(target: Path, mode: int = 0o666, swept: set[Path] | None = None) -> Iterator[Path]:
     """A new file beside ``target``, ``.<target>.<hex>.tmp``; gone at the end, unless it was renamed
     by then. A folder beside it may have that name and ``-<anything>.tmp`` after it.
 
-    Removes what killed runs left of the same ``target``.
+    Removes what killed runs left of the same ``target``; or, where its folder is not yet among
+    those ``swept``, of every file in it.
     """
-    sweep(target.parent, re.escape(target.name))
+    if swept is None:
+        sweep(target.parent, re.escape(target.name))
+    elif target.parent not in swept:
+        sweep(target.parent, ".+")
+        swept.add(target.parent)
     while True:
         with ExitStack() as held:
             hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")

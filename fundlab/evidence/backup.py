@@ -71,6 +71,7 @@ def back_up(
     if around := store_around(destination):
         raise StoreError(f"{destination} is within the store {around}: give a folder beside it")
     known = _manifest(destination).get("files", {}) if _manifests(destination) else {}
+    swept: set[Path] = set()
 
     def copy_all() -> tuple[Manifest, dict[str, list[Any]], int]:
         files, copied = {}, 0
@@ -97,7 +98,7 @@ def back_up(
                 or disk.state_of(there).size != entry[0]
             ):
                 try:
-                    entry = _copy(path / name, there, digest)
+                    entry = _copy(path / name, there, swept, digest)
                 except FileNotFoundError as error:
                     if is_newest(path, manifest):
                         raise damaged(path / name, "is missing") from error
@@ -112,14 +113,15 @@ def back_up(
         digest = hashlib.sha256(snapshot.read_bytes()).hexdigest()
         place = f"{_KEPT_ASIDE}/{name}.{digest[:16]}"
         if not (destination / place).exists():
-            _copy(snapshot, destination / place)
+            _copy(snapshot, destination / place, swept)
         kept[name] = [place, digest]
     at = str(Instant.from_ns(now))
     newest = manifest.to_bytes().decode()
     content = canonical({"at": at, "files": files, "journals": kept, "manifest": newest})
     number = len(_manifests(destination)) + 1
     digest = hashlib.sha256(content).hexdigest()
-    with disk.replacing(destination / MANIFESTS / f"{number:08d}-{digest[:16]}.json") as file:
+    name = f"{number:08d}-{digest[:16]}.json"
+    with disk.replacing(destination / MANIFESTS / name, swept=swept) as file:
         file.write(content)
     size = sum(size for size, _ in files.values())
     return Backup(str(destination), at, len(files), size, copied, tuple(kept))
@@ -139,17 +141,17 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
         raise StoreError(f"there is no backup at {place}; 'fundlab backup {place}' makes one")
     content = _manifest(place)
     disk.make_folder(target.parent)
-    hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    hidden, swept = target.with_name(f".{target.name}.{uuid4().hex}.tmp"), set[Path]()
     try:
         for name, digest in with_progress(
             ((size, (name, digest)) for name, (size, digest) in content["files"].items()),
             sum(size for size, _ in content["files"].values()), "restoring", "bytes",
         ):  # fmt: skip
-            _copy(place / name, hidden / name, digest)
+            _copy(place / name, hidden / name, swept, digest)
         journals = {}
         for name, (there, digest) in content["journals"].items():
             journals[name] = aside / name
-            _copy(place / there, aside / name, digest)
+            _copy(place / there, aside / name, swept, digest)
         disk.make_folder(hidden)
         restore_manifest(hidden, content["manifest"].encode())
         with disk.named(target):  # by now somebody may have begun a store there
@@ -165,13 +167,15 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
     return done, journals
 
 
-def _copy(source: StorePath, target: StorePath, digest: str | None = None) -> list[Any]:
+def _copy(
+    source: StorePath, target: StorePath, swept: set[Path], digest: str | None = None
+) -> list[Any]:
     """Copy a file and read it back: its size and SHA-256, which is ``digest`` where given."""
     content = source.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if digest is not None and found != digest:
         raise StoreDamaged("is not what was written", path=source)
-    with disk.replacing(target) as file:  # of which the next backup clears what a killed one left
+    with disk.replacing(target, swept=swept) as file:
         file.write(content)
     if hashlib.sha256(target.read_bytes()).hexdigest() != found:
         raise StoreDamaged("is not what was copied there", path=target)

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from fundlab.base.atomic_files import sweep, unfinished
+from fundlab.base.atomic_files import unfinished
 from fundlab.base.errors import StoreError, first_line
 from fundlab.store.remote import RemotePath, StorePath
 
@@ -64,17 +64,20 @@ def check_replaceable(path: Path) -> None:
 
 
 @contextmanager
-def replacing(path: StorePath, mode: int = 0o666) -> Iterator[IO[bytes]]:
+def replacing(
+    path: StorePath, mode: int = 0o666, swept: set[Path] | None = None
+) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path``, not one of the store's, at the end.
 
-    What goes elsewhere waits in one folder of this machine, which is cleared first of what killed
-    runs left of any such file: each may have had a name that never comes again."""
+    What goes elsewhere waits in one folder of this machine. That one, and any where folders
+    ``swept`` are given, is cleared first of what killed runs left of whatever file, and becomes one
+    of them: each file may have had a name that never comes again."""
     folder = path.scratch.parent if isinstance(path, RemotePath) else path.parent
     make_folder(folder, _ELSEWHERE)
-    if isinstance(path, RemotePath):
-        sweep(folder, ".+")
+    if swept is None and isinstance(path, RemotePath):
+        swept = set()
     here = folder / path.name
-    with named(here, _ELSEWHERE), unfinished(here, mode) as hidden:
+    with named(here, _ELSEWHERE), unfinished(here, mode, swept) as hidden:
         with hidden.open("wb") as file:
             yield file
             file.flush()
@@ -121,9 +124,10 @@ def make_folder(folder: StorePath, advice: str = _PUBLISHED) -> None:
     if isinstance(folder, RemotePath):
         return  # elsewhere a folder comes with its first file
     with named(folder, advice):
-        there = folder.is_dir()
-        if there and any(folder.iterdir()):
-            return
+        if there := folder.is_dir():
+            with os.scandir(folder) as entries:  # of which there may be many: one is enough
+                if any(entries):
+                    return
     make_folder(folder.parent, advice)
     with named(folder, advice):
         try:

@@ -102,14 +102,14 @@ def test_beside_a_compaction_that_takes_files_away(
     store.sync(service)
     copy, calls = backup._copy, []
 
-    def interfering(source: Any, target: Any, digest: Any = None) -> list[Any]:
+    def interfering(*given: Any) -> list[Any]:
         if not calls:
             calls.append(1)
             monkeypatch.setattr(compaction, "GRACE_S", -10)
             store.compact()
             with store.lock():
                 pass
-        return copy(source, target, digest)
+        return copy(*given)
 
     monkeypatch.setattr(backup, "_copy", interfering)
     store.backup(str(tmp_path / "copy"))
@@ -280,28 +280,49 @@ def test_a_copy_is_read_back_and_is_what_was_written(
     source, target = tmp_path / "a", tmp_path / "b"
     source.write_bytes(b"five!")
     digest = hashlib.sha256(b"five!").hexdigest()
-    assert (
-        backup._copy(source, target, digest) == backup._copy(source, tmp_path / "c") == [5, digest]
-    )
+    assert backup._copy(source, target, set(), digest) == [5, digest]
+    assert backup._copy(source, tmp_path / "c", set()) == [5, digest]
     assert target.read_bytes() == b"five!"
     with pytest.raises(StoreDamaged, match="/a: is not what was written"):
-        backup._copy(source, tmp_path / "d", digest[::-1])
+        backup._copy(source, tmp_path / "d", set(), digest[::-1])
     assert not (tmp_path / "d").exists()
 
     @contextmanager
-    def other(path: Path) -> Iterator[io.BytesIO]:
+    def other(path: Path, **_: object) -> Iterator[io.BytesIO]:
         yield io.BytesIO()
         path.write_bytes(b"four")
 
     monkeypatch.setattr(backup.disk, "replacing", other)
     with pytest.raises(StoreDamaged, match="/e: is not what was copied there"):
-        backup._copy(source, tmp_path / "e", digest)
+        backup._copy(source, tmp_path / "e", set(), digest)
+
+
+def test_a_backup_lists_each_folder_that_it_copies_to_once(
+    store: Store, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.transfers.append(transfer(3))
+    store.sync(service)
+    iterdir, listed = Path.iterdir, Counter[Path]()
+
+    def listing(folder: Path) -> Iterator[Path]:
+        listed[folder] += 1
+        return iterdir(folder)
+
+    monkeypatch.setattr(Path, "iterdir", listing)
+    store.backup(str(tmp_path / "copy"))
+    restored(str(tmp_path / "copy"), tmp_path / "back")
+    copied = Counter(path.parent for path in (tmp_path / "copy").glob("[!m]*/*"))
+    assert min(copied[tmp_path / "copy" / name] for name in ("transfers", "records")) > 1
+    assert {listed[folder] for folder in copied} == {1}
+    hidden = [folder for folder in listed if folder.parent.name.startswith(".back.")]
+    assert {listed[folder] for folder in hidden} == {1}
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("there", ["", "memory://kept/"])
-def test_a_backup_clears_what_a_killed_one_left_half_copied(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str
+@pytest.mark.parametrize("at", ["a copy", "its manifest"])
+def test_a_backup_clears_what_a_killed_one_left_half_written(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str, at: str
 ) -> None:
     """In its folder, or of one elsewhere on this machine."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -309,8 +330,13 @@ def test_a_backup_clears_what_a_killed_one_left_half_copied(
     killed = f"""
 import os, stat
 from fundlab import Store
-real = os.fsync
-os.fsync = lambda it: os._exit(9) if stat.S_ISREG(os.fstat(it).st_mode) else real(it)
+from fundlab.evidence import backup
+real, canonical = os.fsync, backup.canonical
+def dying():
+    os.fsync = lambda it: os._exit(9) if stat.S_ISREG(os.fstat(it).st_mode) else real(it)
+if {at!r} == "a copy":
+    dying()
+backup.canonical = lambda content: dying() or canonical(content)  # of the manifest
 Store({str(store.path)!r}).backup({to!r})
 """
     assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == 9
