@@ -342,11 +342,12 @@ def start_ns(value: object, parameter: str) -> int | None:
 
 
 def span_ns(since: object, until: object) -> tuple[int | None, int | None]:
-    """Both ends of a range. Raises ``InvalidRequest`` where it ends before it begins."""
+    """Both ends of a range. Raises ``InvalidRequest`` where no moment is in it."""
     begins, ends = start_ns(since, "since"), start_ns(until, "until")
-    if begins is not None and ends is not None and ends < begins:
+    if begins is not None and ends is not None and ends <= begins:
         raise InvalidRequest(
-            f"until={until} is before since={since}: give the earlier one as since"
+            f"until={until} is not after since={since}: a month or day stands for its first "
+            "moment, and rows of until itself are left out"
         )
     return begins, ends
 

@@ -215,16 +215,13 @@ Until = Annotated[
 
 def checked_span(since: str | None, until: str | None) -> list[str | None]:
     """Both as RFC 3339."""
-    from fundlab.base.values import Instant, start_ns
+    from fundlab.base.values import Instant, span_ns
 
-    begins, ends = start_ns(since, "since"), start_ns(until, "until")
-    if begins is not None and ends is not None and begins >= ends:
-        raise typer.BadParameter(
-            f"{until} is not after --since {since}: a month or day stands for its first moment, "
-            "and rows of --until itself are left out",
-            param_hint="--until",
-        )
-    return [None if at is None else str(Instant.from_ns(at)) for at in (begins, ends)]
+    try:
+        ends = span_ns(since, until)
+    except InvalidRequest as error:
+        raise typer.BadParameter(str(error), param_hint="--until") from None
+    return [None if at is None else str(Instant.from_ns(at)) for at in ends]
 
 
 def id_of_profile(of: str | None) -> str | None:

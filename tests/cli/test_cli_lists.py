@@ -93,7 +93,6 @@ def test_lists_are_narrowed_alike_at_the_service_and_in_a_store(
         found = json.loads(fundlab("transfers", *asked, *place)[1])["transfers"]
         assert {row["id"] for row in found} == {*of_month["id"]}
     for wrong, words in (
-        (("--since", month, "--until", month), f"{month} is not after --since {month}"),
         (("--of", "Treasury"), "Treasury (did you mean Treasury USD?) is neither an id nor a name"),
         (("--of", ""), "is neither an id nor a name known here"),
         (("--of", "Mars"), "Mars is neither an id nor a name known here; 'fundlab profiles' lists"),
@@ -105,6 +104,41 @@ def test_lists_are_narrowed_alike_at_the_service_and_in_a_store(
     ):
         status, _, err = fundlab("transfers", *wrong)
         assert (status, words in " ".join(err.split())) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "empty"),
+    [
+        ("2026-10", "2026-10", True),
+        ("2026-10", "2026-10-01", True),
+        ("2026-10-31", "2026-10-30T23:59:59Z", True),
+        ("2026-10-01T00:00:00Z", "2026-10-01T00:00:00.000000001Z", False),
+    ],
+)
+def test_a_range_that_holds_no_moment_is_refused_everywhere_in_the_same_words(
+    fundlab: Any, store: Path, service: sandbox.Sandbox, tmp_path: Path, since: str, until: str,
+    empty: bool,
+) -> None:  # fmt: skip
+    words = (
+        f"until={until} is not after since={since}: a month or day stands for its first moment, "
+        "and rows of until itself are left out"
+    )
+    ends = ("--since", since, "--until", until)
+    out = str(tmp_path / "rows.csv")
+    for command in (("transfers",), ("transfers", "--store", store),
+                    ("export", "transfers", "--out", out, "--store", store)):  # fmt: skip
+        status, _, err = fundlab(*command, *ends)
+        wrong = f"Invalid value for --until: {words}"
+        assert (status, wrong in " ".join(err.split())) == ((2, True) if empty else (0, False)), err
+    kept = fl.Store(store)
+    with service.connect() as client:
+        for ask in (kept.read, kept.read_arrow, kept.known,
+                    lambda _, **ends: fl.load_transfers(client, **ends)):  # fmt: skip
+            if empty:
+                with pytest.raises(InvalidRequest, match=f"^{re.escape(words)}$"):
+                    ask("transfers", since=since, until=until)
+            else:
+                ask("transfers", since=since, until=until)
 
 
 def test_ids_are_complete_and_amounts_aligned(

@@ -63,9 +63,9 @@ def side_by_side(desk: Desk) -> None:
     middle, newest = moments[len(moments) // 2], moments[-1]
     asked: list[tuple[int, int, str, int | None, int | None]] = [
         (2, 3, "ASC", None, None), (3, 7, "DESC", None, None), (4, 5, "ASC", middle, None),
-        (3, 4, "ASC", None, middle), (2, 5, "ASC", moments[3], middle),
+        (3, 4, "ASC", None, middle), (2, 5, "ASC", moments[3], max(middle, moments[3] + 1)),
         (2, 5, "ASC", newest, None), (2, 5, "ASC", newest + 1, None),
-        (2, 5, "DESC", moments[0], moments[0] + 1), (1, 6, "ASC", middle, newest),
+        (2, 5, "DESC", moments[0], moments[0] + 1), (1, 6, "ASC", middle, max(newest, middle + 1)),
     ]  # fmt: skip
     with desk.client("payer") as client:
         for workers, limit, order, since, until in asked:
