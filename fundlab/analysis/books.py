@@ -130,10 +130,11 @@ class Accounts:
         given = files("fundlab.analysis") / "accounts.toml" if path is None else Path(path)
         try:
             content = tomllib.loads(given.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise AnalysisError(f"{given} cannot be read: {error.strerror or error}") from error
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise AnalysisError(f"{given} is not valid TOML: {error}") from error
+        except (OSError, ValueError) as error:  # the latter of a name that no file can have
+            reason = getattr(error, "strerror", None) or error
+            raise AnalysisError(f"{given} cannot be read: {reason}") from error
         unknown = sorted(set(content) - {"account", "profiles"})
         rules = content.get("account", [])
         profiles = content.get("profiles", {})

@@ -422,7 +422,7 @@ def from_memory(frame: object, want: Wanted, numbered: bool) -> pa.Table:
             else:
                 try:
                     column = pa.array(column, type=target, from_pandas=True)
-                except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
                     raise AnalysisError(
                         f"{label} does not hold {kind.value} throughout: {error}"
                     ) from error

@@ -70,17 +70,17 @@ def read_profile(profile: str | Path) -> dict[str, Any]:
     """What the profile says, as arguments of ``read``. Raises :class:`AnalysisError` for what is no
     TOML, an unknown key or a value of another kind."""
     path = Path(profile)
-    if not path.exists() and str(profile) in shipped():
-        path = SHIPPED / f"{profile}.toml"
     try:
+        if str(profile) in shipped() and not path.exists():
+            path = SHIPPED / f"{profile}.toml"
         known = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise AnalysisError(
-            f"profile={str(profile)!r}: {error.strerror or error}; give a file, or one of "
-            f"{', '.join(shipped())}"
-        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise AnalysisError(f"profile={str(profile)!r} is not TOML: {error}") from error
+    except (OSError, ValueError) as error:  # the latter of a name that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise AnalysisError(
+            f"profile={str(profile)!r}: {reason}; give a file, or one of {', '.join(shipped())}"
+        ) from error
     for key, value in known.items():
         if key not in _KINDS:
             raise AnalysisError(

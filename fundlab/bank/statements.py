@@ -195,9 +195,10 @@ def read_pages(file: str | Path, habits: Mapping[str, Any]) -> list[Page]:
         if path.stat().st_size > MOST_BYTES:
             raise AnalysisError(f"statement={str(path)!r} has more than 256 MiB; split it")
         content = path.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter of a name that no file can have
+        reason = getattr(error, "strerror", None) or error
         raise AnalysisError(
-            f"statement={str(path)!r}: {error.strerror or error}; give the path of a statement"
+            f"statement={str(path)!r}: {reason}; give the path of a statement"
         ) from error
     if wanted is not None and wanted not in FORMATS:
         raise AnalysisError(f"format={wanted!r} is not one of {', '.join(FORMATS)}")

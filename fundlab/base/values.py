@@ -309,6 +309,18 @@ class Instant(datetime):
         return {"type": "string", "format": "date-time"}
 
 
+def check_unicode(text: str, what: str, done: str = "") -> None:
+    """Raises ``InvalidRequest``, from ``what`` to ``done``, for half a character (a lone
+    surrogate), as a terminal that is not of UTF-8 gives it: nothing can send or write it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        problem = f"{what} is not valid Unicode: it holds half a character{done}"
+    else:
+        return
+    raise InvalidRequest(problem)  # from here: the codec's own error holds all of the text
+
+
 def moment_ns(value: object, parameter: str) -> int:
     """Nanoseconds since 1970 of ``value``; ``parameter`` is its name in an error message.
 

@@ -18,7 +18,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from fundlab.base.errors import InvalidRequest, ProtocolError, shorten
-from fundlab.base.values import Instant
+from fundlab.base.values import Instant, check_unicode
 from fundlab.client.calls import encoded_target, how_to_repeat
 from fundlab.client.transport import Call, Reply
 from fundlab.models import OPERATIONS
@@ -26,6 +26,7 @@ from fundlab.models import OPERATIONS
 _PATH: Final = re.compile(r"(/([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)+", re.ASCII)
 _COMPARED: Final = re.compile(r"_(lt|lte|eq|gte|gt)\Z")
 _ROWS: Final = 1000
+_UNSENT: Final = "; nothing was sent"
 _OPERATIONS: Final = {
     (op.method, re.compile(re.sub(r"\{\w+\}", "[^/]+", op.path))): op for op in OPERATIONS.values()
 }
@@ -53,6 +54,8 @@ def call_of(
         for name, value in params.items()
         for text in _texts(value, f"{label}: {name}")
     ]
+    if scope is not None:
+        check_unicode(scope, f"scope={shorten(scope)}", _UNSENT)
     known = next(
         (op for (of, at), op in _OPERATIONS.items() if of == method and at.fullmatch(path)), None
     )
@@ -125,7 +128,9 @@ def _time(value: Instant | date, what: str) -> str:
 def _plain(value: Any, place: str) -> Any:
     """``value`` as JSON has it: amounts and times as text, and no number that has lost digits."""
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", exclude_none=True)
+        return _plain(value.model_dump(mode="json", exclude_none=True), place)
+    if isinstance(value, str):
+        check_unicode(value, place, _UNSENT)
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, Decimal) and value.is_finite():
@@ -135,6 +140,8 @@ def _plain(value: Any, place: str) -> Any:
     if isinstance(value, UUID | date):
         return str(value)
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        for name in value:
+            check_unicode(name, f"a name in {place}, {shorten(name)},", _UNSENT)
         return {name: _plain(member, f"{place}.{name}") for name, member in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(member, f"{place}.{number}") for number, member in enumerate(value)]

@@ -29,6 +29,7 @@ from fundlab.base.errors import (
     UnknownValueWarning,
     shorten,
 )
+from fundlab.base.values import check_unicode
 from fundlab.client.identity import differences, is_this_payment
 from fundlab.client.pages import Asked, Walk, warn_of_filters, whole_number
 from fundlab.client.transport import Call, Environment, Reply, Transport
@@ -353,22 +354,19 @@ def encoded_target(
     carry, or that would be read as more than an id.
     """
     path = _ESCAPE.sub(lambda escape: escape[0].upper(), path)
-    name: str
-    value: Any
-    try:
-        for name in _NAMED_PART.findall(path):
-            value = (values or {})[name]
-            if not isinstance(value, str) or value in ("", ".") or _NO_ID.search(value):
-                raise InvalidRequest(
-                    f"{name}={shorten(value)} is not accepted; give an id as text, without / ? # "
-                    ".. and control characters"
-                )
-            path = path.replace(f"{{{name}}}", quote(value, safe=""))
-        pairs = []
-        for name, value in params:
-            pairs.append(f"{quote(name, safe='')}={quote(value, safe='')}")
-    except UnicodeEncodeError:
-        raise InvalidRequest(f"{name}={shorten(value)} is not valid Unicode") from None
+    for name in _NAMED_PART.findall(path):
+        value = (values or {})[name]
+        if not isinstance(value, str) or value in ("", ".") or _NO_ID.search(value):
+            raise InvalidRequest(
+                f"{name}={shorten(value)} is not accepted; give an id as text, without / ? # "
+                ".. and control characters"
+            )
+        check_unicode(value, f"{name}={shorten(value)}")
+        path = path.replace(f"{{{name}}}", quote(value, safe=""))
+    pairs = []
+    for name, value in params:
+        check_unicode(f"{name}{value}", f"{name}={shorten(value)}")
+        pairs.append(f"{quote(name, safe='')}={quote(value, safe='')}")
     return f"{path}?{'&'.join(pairs)}" if pairs else path
 
 

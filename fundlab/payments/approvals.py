@@ -40,6 +40,7 @@ from fundlab.client.signing import EdSigner
 from fundlab.evidence.table_store import TableStore
 from fundlab.payments.identity import DAY, shown_time
 from fundlab.store.manifests import canonical
+from fundlab.store.records import check_texts
 
 if TYPE_CHECKING:
     from fundlab.payments.plan import Plan
@@ -132,6 +133,7 @@ def make_request(
 ) -> PaymentRequest:
     """Write the request to ``path``, which is never overwritten; times in ns. Raises
     ``OutputError`` where it cannot be written."""
+    check_texts(why=why, by=by)
     asked_at, expires_at = (str(Instant.from_ns(ns)) for ns in (now, now + expires_after))
     content = canonical({
         "format": _FORMAT, "base_url": base_url, "client_id": client_id, "bodies": list(bodies),
@@ -208,6 +210,7 @@ def add_person(
     key of somebody else's."""
     if not (name.strip() and name.isprintable() and len(name) <= 100):
         raise InvalidRequest(f"{name!r} is not a valid name; give 1 to 100 printable characters")
+    check_texts(by=by)
     if role not in ROLES:
         raise InvalidRequest(f"role={role!r} is not accepted; give {' or '.join(ROLES)}")
     try:
@@ -234,6 +237,7 @@ def add_person(
 
 def remove_person(store: TableStore, name: str, by: str | None = None) -> None:
     """Record that what ``name`` signs does not count from now on, or was signed before."""
+    check_texts(by=by)
     with store.lock() as check_held:
         if name.casefold() not in people(store):
             raise InvalidRequest(f"{name!r} has no key here; 'fundlab approvers list' says who has")
@@ -358,8 +362,9 @@ def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}; nothing was sent") from None
+    except (OSError, ValueError) as error:  # the latter of a name that no file can have
+        reason = getattr(error, "strerror", error)
+        raise SettingsError(f"{path} cannot be read: {reason}; nothing was sent") from None
     if len(content) > _LARGEST:
         raise SettingsError(f"{path} has more than {_LARGEST:,} bytes: it is no file of ours")
     return content
@@ -373,5 +378,6 @@ def _write_new(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
     except FileExistsError:
         raise OutputError(f"{path} exists and is not overwritten; choose another name") from None
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}; nothing was sent") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", error)
+        raise OutputError(f"{path} cannot be written: {reason}; nothing was sent") from None

@@ -485,6 +485,8 @@ def _secret(name: str, value: object) -> Secret:
         raise SettingsError("client_secret is empty; give the secret of client_id")
     if name == "client_secret" and value.reveal().strip() != value.reveal():
         raise SettingsError("client_secret starts or ends with white space; copy it once more")
+    if name == "client_secret" and any("\ud800" <= char <= "\udfff" for char in value.reveal()):
+        raise SettingsError("client_secret is not valid Unicode; copy it once more")
     return value
 
 

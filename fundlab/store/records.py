@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
 
 from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError
+from fundlab.base.values import check_unicode
 from fundlab.store import disk
 from fundlab.store.manifests import canonical
 from fundlab.store.remote import StorePath
@@ -53,10 +54,7 @@ def check_texts(**given: str | None) -> None:
     for name, text in given.items():
         if text is not None and not isinstance(text, str):
             raise InvalidRequest(f"{name}={text!r}: give a text")
-        try:
-            (text or "").encode()
-        except UnicodeEncodeError:
-            raise InvalidRequest(f"{name}={text!r} is not a valid text: half a character") from None
+        check_unicode(text or "", f"{name}={text!r}")
 
 
 def needed(**given: str) -> None:

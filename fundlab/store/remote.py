@@ -19,6 +19,7 @@ from pyarrow import fs
 
 from fundlab.base.errors import InvalidRequest, StoreError, first_line
 from fundlab.base.paths import local_path
+from fundlab.base.values import check_unicode
 
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az"})
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|$)")
@@ -181,6 +182,7 @@ def locate(path: str | Path | RemotePath, filesystem: Any = None) -> StorePath:
     if filesystem is None:
         found, key = _opened(str(path), scheme)
     else:
+        check_unicode(str(path), f"path={str(path)!r}")
         found, key = _as_arrow(filesystem), str(path).rpartition("://")[2]
         scheme = scheme if separator else str(found.type_name).rpartition("::")[2]
     if isinstance(found, fs.LocalFileSystem):
@@ -214,6 +216,7 @@ def _whole_key(filesystem: fs.FileSystem, key: str) -> str:
 def _opened(uri: str, scheme: str) -> tuple[fs.FileSystem, str]:
     parts = urlsplit(uri)
     where = f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # no password, no key
+    check_unicode(uri, f"path={where!r}")
     # Of a URI that says with which key, and where, Arrow knows what it means.
     plain = ":" not in parts.netloc and not parts.query
     if scheme in OBJECT_STORES and plain and parts.netloc and find_spec("obstore"):

@@ -18,7 +18,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from fundlab.base.errors import InvalidRequest, StoreChanged, StoreDamaged, StoreError
-from fundlab.base.values import Instant, moment_ns
+from fundlab.base.values import Instant, check_unicode, moment_ns
 from fundlab.store import disk
 from fundlab.store.compaction import merge_files, remove_superseded
 from fundlab.store.lock import LOCK, lock_store
@@ -377,4 +377,6 @@ def texts(given: str | Sequence[str], parameter: str) -> list[str]:
     found = list(found) if isinstance(found, Iterable) else None  # an iterator gives them once
     if found is None or not all(isinstance(text, str | UUID) for text in found):
         raise InvalidRequest(f"{parameter}={given!r}: give a text or a list of texts")
+    for text in map(str, found):
+        check_unicode(text, f"{parameter}={text!r}")
     return [str(text) for text in found]

@@ -220,6 +220,24 @@ def test_a_value_of_the_body(value: Any, plain: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("scope", "body", "named"),
+    [
+        (None, {"a": {"b": ["x", "ab\ud83d"]}}, r"body\.a\.b\.1 is"),
+        (None, {"a": {"ab\ud83d": 1}}, r"a name in body\.a, 'ab\\ud83d', is"),
+        (None, Sent.model_construct(memo_id="ab\ud83d"), r"body\.memo_id is"),
+        ("ab\ud83d", {}, r"scope='ab\\ud83d' is"),
+    ],
+)
+def test_half_a_character_is_named_before_anything_leaves(
+    scope: str | None, body: Any, named: str, server: Scripted, client: fl.Client
+) -> None:
+    says = f"^{named} not valid Unicode: it holds half a character; nothing was sent$"
+    with pytest.raises(InvalidRequest, match=says):
+        client.post("/v2/other", body, scope=scope)
+    assert server.received == []
+
+
+@pytest.mark.parametrize(
     ("method", "path", "scope", "body", "sent", "repeatable", "asked"),
     [
         ("POST", PAYS, None, {}, {"ref_id": "new"}, True, "transfer:write_fiat_withdrawal"),

@@ -33,7 +33,7 @@ def test_one_that_somebody_holds_is_not_parsed_again_but_its_file_is_checked(
     [
         ("Ana", True, ""), ("", True, "give a text"), (" \n", True, "give a text"),
         (None, True, "give a text"), (7, False, "give a text"), (b"x", False, "give a text"),
-        ("\ud83d", False, "is not a valid text: half a character"),
+        ("\ud83d", False, "is not valid Unicode: it holds half a character"),
     ],
 )  # fmt: skip
 def test_a_text_that_no_table_could_hold_is_refused(text: Any, kept: bool, refused: str) -> None:
