@@ -719,7 +719,7 @@ class Person:
         signers = {"approver": _signer(desk.seed, 1), "maker": _signer(desk.seed, 2)}
         for role, signer in signers.items():
             if role not in approvals.people(store):
-                file = desk.root / self.name / f"{role}.pub"
+                file = desk.root.with_name(f"{role}.pub")  # made at another machine
                 file.write_bytes(signer.key.public_key().public_bytes(*_PUBLIC))
                 approvals.add_person(store, role, file, cast("approvals.Role", role), by="auditor")
         request = plan.request(
@@ -1064,7 +1064,7 @@ class Person:
             right = desk.control.bank_statement(period)
             errors: dict[Fault, int] = {fault: 1} if fault else {}
             made = desk.control.bank_statement(period, errors=errors)
-        file = desk.root / self.name / made["name"]
+        file = desk.root.with_name(made["name"])  # downloaded on a disk that works
         file.write_text(made["text"])
         found = fl.bank.reconcile(store, fl.bank.read(file), period)
         with desk.schedule.aside():
