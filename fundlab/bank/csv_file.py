@@ -19,6 +19,7 @@ from typing import Any, Final
 from fundlab.bank.model import Entry, Page, file_text, joined
 from fundlab.base.errors import AnalysisError, shorten, with_likely
 from fundlab.base.exact import EXACT
+from fundlab.tables.schema import TABLES
 
 _KNOWN: Final = tomllib.loads((Path(__file__).parent / "words.toml").read_text("utf-8"))
 CSV_COLUMNS: Final[Mapping[str, list[str]]] = _KNOWN["columns"]
@@ -51,6 +52,8 @@ def read_csv(content: bytes, habits: Mapping[str, Any]) -> list[Page]:
     text = file_text(content, habits.get("encoding"))
     if "\0" in text:
         raise ValueError("it holds bytes that no text has")
+    if not columns:
+        check_foreign(text)
     header, rows = table_of(text, columns, habits.get("skip") or 0)
     place, asset = places(header, rows, columns)
 
@@ -150,6 +153,17 @@ def _status(
                 "profile (words: booked, pending)"
             )
     return [known[text.lower()] for text in texts]
+
+
+def check_foreign(text: str) -> None:
+    """Raises ``ValueError`` for a table of a store, as ``fundlab export`` writes it."""
+    names = {*re.split(r"\W+", text.partition("\n")[0])}
+    own = next((table.name for table in TABLES.values() if {*table.schema.names} <= names), None)
+    if own is not None:
+        raise ValueError(
+            f"it has the columns of a store's table {own}, as 'fundlab export' writes it; give the "
+            "bank's own statement, which is matched with the transfers of the store"
+        )
 
 
 def lines_of(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:

@@ -139,6 +139,10 @@ def proposed(file: str | Path) -> str:
     content = Path(file).read_bytes()
     text = file_text(content)
     try:
+        csv_file.check_foreign(text)
+    except ValueError as error:
+        raise AnalysisError(f"{file} is not a statement: {error}") from None
+    try:
         header, rows = csv_file.table_of(text, {})
         place, asset = csv_file.places(header, rows, {})
         columns = {field: header[n] for field, n in place.items()}

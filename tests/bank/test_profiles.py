@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import typer
 
+import fundlab as fl
 from fundlab import bank, cli
 from fundlab.bank.model import Rule
 from fundlab.bank.profiles import _fields, proposed, read_profile, shipped
@@ -298,3 +299,17 @@ def test_amounts_are_the_numbers_of_which_some_have_cents() -> None:
     assert dict(_fields(["day", "check", "sum", "text"], half))["memo"] == "text"
     whole = [[*row[:2], row[2].partition(".")[0], row[3]] for row in rows]
     assert dict(_fields(["day", "check", "sum", "text"], whole))["amount"] == "check"
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["transfers", "events", "addresses", "fiat_accounts", "deposit_instructions", "balances"],
+)
+def test_an_export_of_ours_is_not_taken_for_a_statement(table: str, tmp_path: Path) -> None:
+    file = fl.exports.export_table(fl.sample(), table, tmp_path / "ours.csv", "csv").path
+    says = (
+        rf"ours\.csv is not a .*statement: it has the columns of a store's table {table}, as 'fund"
+    )
+    for take in (bank.read, proposed):
+        with pytest.raises(AnalysisError, match=says):
+            take(file)
