@@ -186,7 +186,7 @@ def build(
     material = Material(
         rows=rows, inside=inside, until=until, outer=outer, drawn=drawn, pending=open_rows,
         open_at=moment(open_at), before=(before or Span(0, 0)).of(rows, PLACED), span=span,
-        busy=kept, balances=balances, roll_forward=roll_forward, violations=violations,
+        busy=sorted(kept), balances=balances, roll_forward=roll_forward, violations=violations,
         judgement=judgement,
         reported=seen, opening=opening, opened=opened, moved=moved, events=events,
         fiat_accounts=fiat_accounts, recipients=recipients, made_here=withdrawals,

@@ -28,8 +28,8 @@ COLUMNS = {
     "anomalies": "rule transfer_id profile_id created_at expected found related_id",
     "assertions": "profile_id asset observed_at reported rebuilt difference complete",
     "balances": "profile_id asset opening inflow outflow closing held available",
-    "by_profile": "asset 8d0df1a2-a964-4283-b477-6aaf6c7cd2ed 28968992-3e75-45cb-84f7-1777cf1ead4b "
-    "791c8f1d-5482-41d0-b515-66fbef21d92a b3481fea-1560-43f4-80a4-8d12556bed80 closing opening "
+    "by_profile": "asset 28968992-3e75-45cb-84f7-1777cf1ead4b 791c8f1d-5482-41d0-b515-66fbef21d92a "
+    "8d0df1a2-a964-4283-b477-6aaf6c7cd2ed b3481fea-1560-43f4-80a4-8d12556bed80 closing opening "
     "change",
     "causes": "profile_id asset difference rank cause transfer_id amount detail",
     "course": "profile_id asset date balance",
@@ -145,6 +145,14 @@ def test_the_summary_says_what_the_balances_say_and_what_needs_a_person(tmp_path
     text = found.files[0].read_text(encoding="utf-8")
     start = text.index('id="summary"')
     summary = text[start : text.index("<nav", start)]
+    named = re.compile(r"(?:Treasury|Operations|Payouts|Reserve)\b")
+    head, legend = (
+        named.findall(re.sub("<[^>]*>", " ", part.partition(end)[0])) for part, end in (
+            (summary[summary.index("<thead") :], "</thead>"),
+            (text[text.index('<ul class="legend"') :], "</ul>"),
+        )
+    )  # fmt: skip
+    assert head == legend == ["Operations", "Payouts", "Treasury", "Reserve"]
     for name in ("Treasury", "Operations", "Payouts", "Reserve", "36,097,293.31", "2,213,370.35"):
         assert name in summary
     assert '<a href="#events">8 events of note</a>' in summary
