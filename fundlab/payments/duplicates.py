@@ -5,7 +5,7 @@ Which arguments make a payment another is said by `fundlab.payments.identity`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -89,6 +89,11 @@ class Recent:
         return lines
 
 
+def shown_as(status: str, *looks: Iterable[Transfer]) -> set[str]:
+    """The transfers that the service showed so in any of ``looks``."""
+    return {transfer.id for look in looks for transfer in look if transfer.status == status}
+
+
 def alike(arguments: Mapping[str, Any], transfer: Transfer) -> str:
     """Whether ``transfer`` may be the same payment under another name: yes, no or unknown."""
     name, wanted = asked(arguments)
@@ -144,11 +149,12 @@ def recent_withdrawals(context: Context, profile_id: str, before: Recent | None 
 
 
 def duplicate_candidates(
-    context: Context, arguments: Mapping[str, Any], book: Journal, recent: Recent | None
-) -> list[Candidate]:
+    context: Context, arguments: Mapping[str, Any], book: Journal, recent: Recent,
+    *, of_the_service: bool = True,
+) -> list[Candidate]:  # fmt: skip
     """Candidates of the last 24 hours: the journal's by its clock, for which money moved or still
-    may, also by total where an amount is asked for, or the reverse; and of what the service showed
-    of late, if that is to be looked at too, others by its clock.
+    may, less what ``recent`` shows as failed, also by total where an amount is asked for, or the
+    reverse; and others that ``recent`` shows, by the clock ``of_the_service``, if not left out.
 
     What an earlier withdrawal cost does not tell what this one did: until its own fee is known,
     every amount up to a total may be the same as that total. The service's clock finds those of
@@ -157,10 +163,11 @@ def duplicate_candidates(
     now, (name, wanted) = context.now(), asked(arguments)
     aside = ("amount", "total", *NOT_ALIKE)
     rest = canonical({key: value for key, value in arguments.items() if key not in aside})
+    failed = shown_as("FAILED", recent.transfers)
     candidates = []
     for entry in book.alike(WITHDRAWAL, arguments, now - DAY):
         theirs = entry.arguments
-        if not entry.is_live or entry.ref_id.casefold() == arguments["ref_id"].casefold():
+        if not entry.is_live(failed) or entry.ref_id.casefold() == arguments["ref_id"].casefold():
             continue
         if rest != canonical({key: one for key, one in theirs.items() if key not in aside}):
             continue
@@ -190,7 +197,7 @@ def duplicate_candidates(
             candidates.append(Candidate(entry.state, entry.resource_id, shown, text))
     candidates.sort(key=lambda candidate: candidate.how_much is not None)
     listed = {candidate.transfer_id for candidate in candidates}
-    for transfer in [] if recent is None else recent.alike(arguments):
+    for transfer in recent.alike(arguments) if of_the_service else []:
         if transfer.id not in listed:
             made_at = transfer.created_at
             at = "at a time not shown" if made_at is None else shown_time(made_at.ns, now)

@@ -91,9 +91,11 @@ class Entry:
         """Whether the ``ref_id`` was derived with a journal's id, so that nobody else has it."""
         return self.ref_id.endswith(f"-{self.fingerprint[:32]}")
 
-    @property
-    def is_live(self) -> bool:
-        """Whether money moved for it, or still may."""
+    def is_live(self, failed: Collection[str]) -> bool:
+        """Whether money moved for it, or still may; ``failed`` are the transfers that the service
+        has just shown as failed. Of one in doubt they say nothing."""
+        if self.state == "done" and self.resource_id in failed:
+            return False
         return self.state != "refused" and self.status != "FAILED"
 
     @property

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -42,6 +41,7 @@ from fundlab.payments.duplicates import (
     duplicate_candidates,
     recent_withdrawals,
     refuse_duplicates,
+    shown_as,
 )
 from fundlab.payments.identity import (
     DAY,
@@ -165,8 +165,10 @@ class WithdrawalPlan(Plan[Transfer]):
         check_daily_limit([self], book, today)
         check_approved(self, book, today)
         if not self.allow_duplicate:
-            arguments = self.arguments
-            refuse_duplicates(arguments, duplicate_candidates(self.context, arguments, book, None))
+            candidates = duplicate_candidates(
+                self.context, self.arguments, book, seen or self.recent, of_the_service=False
+            )
+            refuse_duplicates(self.arguments, candidates)
 
     def look_after(self, entry: Entry, made: Transfer) -> None:
         """Warn of what the service made otherwise than the card showed."""
@@ -205,12 +207,12 @@ def plan_withdrawal(
     questions. ``ref_id`` names the payment; without it the same arguments are the same payment of
     this user, for ever, whatever the ``store`` (by default that of the client's settings), under
     whose name it is found with ``journal``. ``allow_duplicate`` permits one more payment like one
-    of the last 24 hours. ``identity_id`` and ``account_id`` name the end user of a third-party
-    flow; ``memo`` goes to the bank (at most 100 characters by wire, 40 by CUBIX). ``now``
-    (nanoseconds since 1970) and ``say`` (a line of text) replace the clock and what is written
-    under the cell. ``submit`` looks for duplicates before it sends; what could not be looked for
-    stands on the card, and in ``unchecked``. Of two programs that pay the same at the same moment,
-    ``fl.journal`` and ``fundlab status`` show the other's.
+    of the last 24 hours that was not seen to fail. ``identity_id`` and ``account_id`` name the end
+    user of a third-party flow; ``memo`` goes to the bank (at most 100 characters by wire, 40 by
+    CUBIX). ``now`` (nanoseconds since 1970) and ``say`` (a line of text) replace the clock and what
+    is written under the cell. ``submit`` looks for duplicates before it sends; what could not be
+    looked for stands on the card, and in ``unchecked``. Of two programs that pay the same at the
+    same moment, ``fl.journal`` and ``fundlab status`` show the other's.
 
     Raises ``ActionRefused`` with what to do when the payment may not be made as asked,
     ``InvalidRequest`` for an argument the interface does not accept, ``StoreError`` when the store
@@ -533,7 +535,7 @@ def check_daily_limit(
     before, wanted = withdrawn_today(plans, book, today)
     above = EXACT.subtract(EXACT.add(before, wanted), limit)
     if above > 0:
-        completed = _shown_as("COMPLETED", plans, today)
+        completed = shown_as("COMPLETED", today, *(plan.recent.transfers for plan in plans))
         unasked = [
             entry.ref_id for entry in _sent_today(plans, book, today)
             if not entry.is_settled and entry.resource_id not in completed
@@ -572,20 +574,11 @@ def _sent_today(
     """The journal's of this UTC day, others than ``plans``, less what failed: by the journal, or as
     the service showed for the plans or among ``today``."""
     now, names = plans[0].context.now(), {plan.ref_id.casefold() for plan in plans}
-    failed = _shown_as("FAILED", plans, today)
+    failed = shown_as("FAILED", today, *(plan.recent.transfers for plan in plans))
     return [
         entry for entry in book.sent_since(WITHDRAWAL, now - now % DAY)
-        if entry.is_live and entry.ref_id.casefold() not in names
-        and entry.resource_id not in failed
+        if entry.is_live(failed) and entry.ref_id.casefold() not in names
     ]  # fmt: skip
-
-
-def _shown_as(
-    status: str, plans: Sequence[WithdrawalPlan], today: Sequence[Transfer]
-) -> set[str | None]:
-    """The transfers that the service showed so, for ``plans`` or among ``today``."""
-    shown = chain(today, *(plan.recent.transfers for plan in plans))
-    return {transfer.id for transfer in shown if transfer.status == status}
 
 
 # ------------------------------------------------------------------------------ approvals

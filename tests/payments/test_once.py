@@ -14,7 +14,7 @@ import pytest
 import scripted
 
 import fundlab as fl
-from fundlab.base.errors import CallError, NetworkError, StoreDamaged, Unavailable
+from fundlab.base.errors import ActionRefused, CallError, NetworkError, StoreDamaged, Unavailable
 from fundlab.client.connections import Http
 from fundlab.client.http import Answer, Outgoing
 from fundlab.models import CreateFiatWithdrawal
@@ -188,6 +188,36 @@ def test_a_failed_transfer_is_said_and_needs_a_ref_id_of_its_own(bench: Any) -> 
     assert bench.pay("51.13").status == "FAILED"
     assert "to try again, give it a ref_id of its own (--ref-id NAME)" in bench.said[-1]
     assert bench.pay("51.13", ref_id="second-try").ref_id == "second-try"
+
+
+def test_what_the_service_shows_as_failed_holds_up_no_other_try(bench: Any) -> None:
+    """The journal has it as pending still: nobody asked about it."""
+    bench.pay("51.13", ref_id="shown-1")
+    with pytest.raises(ActionRefused, match=r"PENDING, transfer .*, ref_id 'shown-1'"):
+        bench.plan("51.13", ref_id="shown-2")
+    bench.sandbox.clock.advance(6)
+    assert bench.journal()["status"].tolist() == ["PENDING"]
+    bench.pay("51.13", ref_id="shown-2")
+    assert sorted(t.status for t in bench.made()) == ["FAILED", "PENDING"]
+    with pytest.raises(ActionRefused, match=r"PENDING, transfer .*, ref_id 'shown-2'"):
+        bench.plan("51.13", ref_id="shown-3")
+
+
+def test_a_payment_in_doubt_holds_up_another_whatever_the_service_shows(
+    bench: Any, lagging: Any
+) -> None:
+    bench.sandbox.faults.add("lost", "create_fiat_withdrawal")
+    with pytest.raises(CallError):
+        bench.pay("51.13", ref_id="doubted-1")
+    lagging.undo()
+    bench.sandbox.faults.clear()
+    bench.sandbox.clock.advance(6)
+    assert [t.status for t in bench.made()] == ["FAILED"]
+    with pytest.raises(ActionRefused, match=r"its outcome is unknown; fl\.resume\(\) settles it"):
+        bench.plan("51.13", ref_id="doubted-2")
+    fl.resume(bench.client)
+    bench.pay("51.13", ref_id="doubted-2")
+    assert sorted(t.status for t in bench.made()) == ["FAILED", "PENDING"]
 
 
 def test_allow_duplicate_is_one_more_payment_and_only_one(bench: Any) -> None:

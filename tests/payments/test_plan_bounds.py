@@ -212,7 +212,11 @@ def test_what_an_entry_sent(asked: Any, fee: Any, total: Any, amount: str) -> No
     ],
 )  # fmt: skip
 def test_for_which_entries_money_moved_or_may(state: Any, status: Any, live: bool) -> None:
-    assert entry(state=state, status=status).is_live is live
+    assert entry(state=state, status=status).is_live(()) is live
+    # what the service shows as failed is what is known to have been made for it, or says nothing
+    made = entry(state=state, status=status, resource_id="t")
+    assert made.is_live({"u"}) is live
+    assert made.is_live({"t"}) is (live and state != "done")
 
 
 def test_an_entry_knows_what_it_was_confirmed_for() -> None:

@@ -700,7 +700,7 @@ def test_what_a_plan_by_total_keeps_of_its_amounts() -> None:
 
 
 def candidates(
-    asked: Any, *known: Any, recent: Any = None, now: int = NOON
+    asked: Any, *known: Any, recent: Any = NOTHING, now: int = NOON
 ) -> list[tuple[Any, ...]]:
     book = SimpleNamespace(alike=lambda operation, arguments, since: [
         one for one in known if one.sent_at >= since
@@ -749,6 +749,31 @@ def test_which_entries_may_be_the_same_payment(
 ) -> None:
     found = candidates(asked, other(theirs, **more))
     assert [one[2] for one in found] == ([] if how_much is False else [how_much])
+
+
+@pytest.mark.parametrize(
+    ("state", "transfer", "counts"),
+    [
+        ("done", {"status": "FAILED"}, False), ("done", {"status": "PENDING"}, True),
+        ("done", {"status": "COMPLETED"}, True), ("done", {"status": "FAILED", "id_": "u"}, True),
+        ("unknown", {"status": "FAILED"}, True), ("absent", {"status": "FAILED"}, True),
+    ],
+)  # fmt: skip
+def test_what_the_service_shows_as_failed_holds_up_nothing(
+    state: Any, transfer: Any, counts: bool
+) -> None:
+    """Of a payment in doubt it says nothing; the answer is looked at when planned, looked at again
+    and recorded."""
+    known = other(state=state, status="PENDING", resource_id="t")
+    seen = Recent((shown(**{"id_": "t", "ref_id": "two"} | transfer),), (), (), 0)
+    assert [one[0] for one in candidates({}, known, recent=seen)] == [state] * counts
+    for one, look in ((ready(plan={"recent": seen})[0], None), (ready()[0], seen)):
+        book = Kept(alike=[known])
+        if counts:
+            said = refusal(lambda one=one, book=book, look=look: one.check_journal(book, look))
+            assert said[0] == "duplicate"
+        else:
+            one.check_journal(book, look)
 
 
 def test_what_is_said_of_a_candidate_and_which_comes_first() -> None:
