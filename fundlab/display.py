@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from markupsafe import Markup, escape
 
-from fundlab.base.errors import InvalidRequest, number_of, printable, shorten
+from fundlab.base.errors import InvalidRequest, a_type, number_of, printable, shorten
 from fundlab.base.exact import EXACT
 from fundlab.base.values import length_text, money_text
 from fundlab.settings.labels import name_of
@@ -253,7 +253,7 @@ def show(
     if not isinstance(head, pd.DataFrame):
         if hasattr(frame, "_repr_html_") and not isinstance(frame, type):
             return frame
-        raise InvalidRequest(f"frame is a {type(frame).__name__}; give a DataFrame")
+        raise InvalidRequest(f"frame is {a_type(frame)}; give a DataFrame")
     levels = [name for name in head.index.names if name is not None]
     if of_groups := [name for name in levels if name not in head.columns]:
         head = head.reset_index(of_groups)

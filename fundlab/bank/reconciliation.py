@@ -27,7 +27,7 @@ from fundlab.bank.proof_of_cash import CATEGORIES, COLUMNS, ITEMS, Book
 from fundlab.bank.search import EARLY
 from fundlab.bank.statements import Statements, read
 from fundlab.base.arrow import AMOUNT_TYPE
-from fundlab.base.errors import AnalysisError, number_of
+from fundlab.base.errors import AnalysisError, a_type, number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.periods import DAY, period_bounds
 from fundlab.base.values import exact_sum, money_text
@@ -270,7 +270,7 @@ def reconcile(
     (False, [29, 28])
     """
     if not isinstance(bank, Statements):
-        raise AnalysisError(f"bank: give what fl.bank.read gave, not a {type(bank).__name__}")
+        raise AnalysisError(f"bank: give what fl.bank.read gave, not {a_type(bank)}")
     check_window(window)
     usual = {"side": "service", "account": None, "asset": "USD", "window": 3, "balance": None}
     asked = {"side": side, "account": account, "asset": asset, "window": window, "balance": balance}

@@ -426,6 +426,13 @@ def first_line(error: Exception) -> str:
     return printable(said[0]) if said else type(error).__name__
 
 
+def a_type(value: object, of: str = "") -> str:
+    """What ``value`` is, with an article: ``an int``, ``a UUID``; ``of`` a library, ``an ibis
+    Table``."""
+    name = f"{of} {type(value).__name__}".lstrip()
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+
+
 def number_of(count: int, noun: str) -> str:
     """``1 file``, ``2,000 files`` or ``2 entries``."""
     several = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"

@@ -18,7 +18,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from fundlab.base.errors import InvalidRequest, shorten
+from fundlab.base.errors import InvalidRequest, a_type, shorten
 from fundlab.base.exact import (
     AMOUNT_PARTS,
     AMOUNT_PATTERN,
@@ -56,9 +56,9 @@ class Amount(Decimal):
         if type(value) is str:  # nearly always
             text = value
         elif isinstance(value, bool) or not isinstance(value, str | int | Decimal):
-            kind = type(value).__name__
             raise ValueError(
-                f"amount {value!r} is a {kind}; give text such as '100.00', a Decimal or an int"
+                f"amount {value!r} is {a_type(value)}; give text such as '100.00', a Decimal or "
+                "an int"
             )
         elif isinstance(value, Amount):
             text = value.text

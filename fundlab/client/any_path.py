@@ -17,7 +17,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from fundlab.base.errors import InvalidRequest, ProtocolError, shorten
+from fundlab.base.errors import InvalidRequest, ProtocolError, a_type, shorten
 from fundlab.base.values import Instant, check_unicode
 from fundlab.client.calls import encoded_target, how_to_repeat
 from fundlab.client.transport import Call, Reply
@@ -113,7 +113,7 @@ def _texts(value: Any, what: str) -> list[str]:
     if isinstance(value, Iterable) and not isinstance(value, Mapping | bytes):
         return [text for one in value for text in _texts(one, what)]
     raise InvalidRequest(
-        f"{what} is a {type(value).__name__}; give text, a whole number, a Decimal, a time, a flag "
+        f"{what} is {a_type(value)}; give text, a whole number, a Decimal, a time, a flag "
         "or a list of such; nothing was sent"
     )
 
@@ -146,6 +146,6 @@ def _plain(value: Any, place: str) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(member, f"{place}.{number}") for number, member in enumerate(value)]
     raise InvalidRequest(
-        f"{place} is a {type(value).__name__}; give text, a whole number, a Decimal, a time, a "
+        f"{place} is {a_type(value)}; give text, a whole number, a Decimal, a time, a "
         "flag, a list or a mapping of names; nothing was sent"
     )

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
-from fundlab.base.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest, a_type
 from fundlab.models import (
     CryptoNetwork,
     FiatAccountOwner,
@@ -195,7 +195,7 @@ def connected(client: C) -> C:
     fundlab.errors.InvalidRequest: client is a str; give what fl.connect() returns
     """
     if not hasattr(client, "fetch_page"):
-        raise InvalidRequest(f"client is a {type(client).__name__}; give what fl.connect() returns")
+        raise InvalidRequest(f"client is {a_type(client)}; give what fl.connect() returns")
     return client
 
 

@@ -22,6 +22,7 @@ from fundlab.base.errors import (
     IgnoredFilterWarning,
     InvalidRequest,
     ProtocolError,
+    a_type,
     shorten,
     with_likely,
 )
@@ -317,7 +318,7 @@ def texts(value: Any, what: str) -> list[str]:
     plain = isinstance(value, Iterable) and not isinstance(value, Mapping | bytes | bytearray)
     if not plain or getattr(value, "ndim", 1) != 1:
         raise InvalidRequest(
-            f"{what} is a {type(value).__name__}; give text or a list of texts; nothing was sent"
+            f"{what} is {a_type(value)}; give text or a list of texts; nothing was sent"
         )
     found = list(value)
     for number, entry in enumerate(found, start=1):

@@ -27,7 +27,14 @@ from fundlab.analysis import fees as fee_analysis
 from fundlab.analysis import flows as flow_analysis
 from fundlab.analysis import reconcile
 from fundlab.analysis.counting import choice
-from fundlab.base.errors import FundlabError, InvalidRequest, install_command, number_of, printable
+from fundlab.base.errors import (
+    FundlabError,
+    InvalidRequest,
+    a_type,
+    install_command,
+    number_of,
+    printable,
+)
 from fundlab.base.periods import period_bounds
 from fundlab.base.values import Instant, plain_text
 from fundlab.evidence.verdict import Judgement
@@ -364,7 +371,7 @@ def context(
         closed = sorted({*closes.loc[closes["state"] == "closed", "period"]})
         lines += [f"closed: {', '.join(closed)}"] * bool(closed)
     else:
-        raise InvalidRequest(f"subject is a {type(subject).__name__}; give a store or a frame")
+        raise InvalidRequest(f"subject is {a_type(subject)}; give a store or a frame")
     if detail == "full":
         lines += ["", SKILL.read_text(encoding="utf-8")]
     return "\n".join(lines)

@@ -26,6 +26,7 @@ from fundlab.base.errors import (
     InvalidRequest,
     NotFound,
     ValidationFailed,
+    a_type,
     shorten,
 )
 from fundlab.base.exact import EXACT
@@ -440,9 +441,9 @@ def rows_alike(
 def check_table(payments: object) -> None:
     """Refuses what is not a table of payments, naming the column that is missing, or a slip."""
     if not isinstance(payments, pd.DataFrame):
-        kind = f"{type(payments).__module__.partition('.')[0]} {type(payments).__name__}"
+        of = type(payments).__module__.partition(".")[0].removeprefix("builtins")
         raise InvalidRequest(
-            f"payments is a {kind.removeprefix('builtins ')}; give a pandas DataFrame with "
+            f"payments is {a_type(payments, of)}; give a pandas DataFrame with "
             f"{', '.join(NEEDED)} (of another kind of table: its to_pandas())"
         )
     names = [*map(str, payments.columns)]

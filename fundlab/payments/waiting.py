@@ -14,6 +14,7 @@ from fundlab.base.errors import (
     NetworkError,
     StoreError,
     Unavailable,
+    a_type,
     shorten,
 )
 from fundlab.base.progress import progress_bar
@@ -68,7 +69,7 @@ def wait_for(
     connected(client)
     if not isinstance(resource, Transfer | FiatAccount):
         raise InvalidRequest(
-            f"resource is a {type(resource).__name__}; give the transfer or the fiat account that "
+            f"resource is {a_type(resource)}; give the transfer or the fiat account that "
             "submit() returned"
         )
     if resource.status != "PENDING":

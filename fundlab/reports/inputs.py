@@ -16,7 +16,7 @@ from duckdb import CaseExpression, ColumnExpression, ConstantExpression
 
 from fundlab.analysis.engines import engine_errors, relations_of, to_pandas
 from fundlab.base.arrow import with_durations
-from fundlab.base.errors import AnalysisError
+from fundlab.base.errors import AnalysisError, a_type
 from fundlab.models import COMPLETED, INTERNAL_TYPES
 from fundlab.store.duck import own_connection
 from fundlab.store.scan import hold_in_duckdb
@@ -120,7 +120,7 @@ def arrow_table(frame: object, table: str) -> pa.Table:
         frame = columns
     if not isinstance(frame, pa.Table):
         raise AnalysisError(
-            f"{table} is a {type(frame).__name__}; give a DataFrame, an Arrow table or a relation"
+            f"{table} is {a_type(frame)}; give a DataFrame, an Arrow table or a relation"
         )
     rows: pa.Table = frame
     for field in find_table(table).schema:

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from platformdirs import user_data_dir
 
-from fundlab.base.errors import SettingsError, with_likely
+from fundlab.base.errors import SettingsError, a_type, with_likely
 from fundlab.base.exact import AMOUNT
 from fundlab.settings.config_file import CHOSEN, config_path, is_there, profile_names, read_config
 from fundlab.settings.labels import names_given
@@ -480,7 +480,7 @@ def _secret(name: str, value: object) -> Secret:
     if isinstance(value, str):
         value = Secret(value)
     if not isinstance(value, Secret):
-        raise SettingsError(f"{name} is a {type(value).__name__}; give text")
+        raise SettingsError(f"{name} is {a_type(value)}; give text")
     if name == "client_secret" and not value.reveal():
         raise SettingsError("client_secret is empty; give the secret of client_id")
     if name == "client_secret" and value.reveal().strip() != value.reveal():

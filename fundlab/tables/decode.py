@@ -36,6 +36,7 @@ from fundlab.base.errors import (
     EmptyListWarning,
     ProtocolError,
     UnknownValueWarning,
+    a_type,
     shorten,
 )
 from fundlab.base.exact import AMOUNT
@@ -117,7 +118,7 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1, set_aside: bo
     """
     table = find_table(table)
     if not isinstance(body, bytes):
-        raise TypeError(f"body is a {type(body).__name__}; give the bytes of the page")
+        raise TypeError(f"body is {a_type(body)}; give the bytes of the page")
     try:
         if not body.isascii():
             body.decode()  # kept JSON would otherwise be checked by nobody

@@ -6,8 +6,10 @@ import importlib.metadata
 import importlib.util
 import inspect
 import re
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 
@@ -74,3 +76,18 @@ def test_an_extra_is_added_from_where_fundlab_came_from(
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: installed)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: Path if pip else None)
     assert errors.install_command("docs") == command
+
+
+def test_a_type_has_its_article() -> None:
+    given = (5, "x", None, 1.5, UUID(int=0), object(), Decimal(1), [])
+    assert [errors.a_type(one) for one in given] == [
+        "an int", "a str", "a NoneType", "a float", "a UUID", "an object", "a Decimal", "a list",
+    ]  # fmt: skip
+    assert (errors.a_type(5, "numpy"), errors.a_type(5, "ibis")) == ("a numpy int", "an ibis int")
+    written = [
+        f"{path.name}:{number}"
+        for path in Path(errors.__file__).parents[1].rglob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if re.search(r"\b(is|not) an? \{type\(", line)
+    ]
+    assert not written, "a_type gives the article"

@@ -208,7 +208,7 @@ def test_of_no_values_come_no_rows_and_nothing_is_asked(rows_of: Rows, empty: An
         ({"profile_ids": pd.DataFrame({"profile_ids": ["P-1"]})}, "profile_ids is a DataFrame"),
         ({"profile_ids": {"P-1": 1}}, "profile_ids is a dict; give text or a list of texts"),
         ({"profile_ids": b"P-1"}, "profile_ids is a bytes"),
-        ({"profile_ids": 5}, "profile_ids is a int"),
+        ({"profile_ids": 5}, "profile_ids is an int"),
         ({"created_at_gte": 5}, "created_at_gte: 5 is not a time"),
         (
             {"created_at_gte": np.datetime64("NaT", "ns")},

@@ -165,7 +165,7 @@ def test_urls_that_are_not(url: Any) -> None:
     [
         ({"client_id": "a b"}, "the text given as client_id is not accepted; give visible ASCII"),
         ({"client_id": "a\r\nb"}, "given as client_id"),
-        ({"client_secret": 5}, "client_secret is a int; give text"),
+        ({"client_secret": 5}, "client_secret is an int; give text"),
         ({"client_secret": ""}, "client_secret is empty"),
         ({"client_secret": f"{CANARY}\n"}, "client_secret starts or ends with white space"),
         ({"signature_header": "A: b"}, "given as signature_header is not accepted; give an HTTP"),
