@@ -20,7 +20,7 @@ def test_that_never_ends():
 
 
 def test_every_test_has_a_limit(request: pytest.FixtureRequest) -> None:
-    assert 60 <= float(request.config.getini("faulthandler_timeout")) <= 600
+    assert 0 < float(request.config.getini("faulthandler_timeout")) <= 600
     assert request.config.getini("faulthandler_exit_on_timeout")
 
 
