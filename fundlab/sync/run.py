@@ -199,14 +199,14 @@ class SyncResult:
 def sync(
     store: TableStore,
     client: Client,
-    tables: Sequence[str] | None = None,
-    since: Moment | None = None,
-    workers: int = 1,
-    full: bool = False,
-    progress: bool | None = None,
-    clock: Callable[[], int] = time.time_ns,
+    tables: Sequence[str] | None,
+    since: Moment | None,
+    workers: int,
+    full: bool,
+    progress: bool | None,
+    clock: Callable[[], int],
 ) -> SyncResult:
-    """Bring ``tables`` (all by default) of ``store`` up to date with the service of ``client``.
+    """Bring ``tables`` (all if ``None``) of ``store`` up to date with the service of ``client``.
 
     ``balances`` bring ``transfers`` with them; ``addresses`` are the first party's, as the service
     lists an end user's by ``identity_id`` only (`load_addresses`, §4.15). ``since`` is where a
@@ -462,8 +462,8 @@ class _Run:
                  "sent twice in a page, with other members each time": sorted(one.contradicted)},
             )  # fmt: skip
             counted = (r.number for r in self.records if name in r.content.get("control", ()))
-            newest = (entry.seq for entry in one.snapshot.publications[-1:])
-            new = one.published or max(newest, default=0) > max(counted, default=0)
+            last = one.snapshot.last
+            new = one.published or (last is not None and last.seq > max(counted, default=0))
             if not (gone or one.back or (one.passed and new)):
                 continue
             before = control_known(self.records, name)

@@ -24,8 +24,8 @@ class Window(NamedTuple):
         """The window in ``count`` pieces of equal length, as far as rows are in ``span``."""
         low = span[0] if self.start is None else max(self.start, span[0])
         high = span[1] if self.end is None else min(self.end, span[1])
-        cuts = sorted({low + (high - low) * n // count for n in range(1, count)} - {low, high})
-        edges = [self.start, *(cuts if low < high else ()), self.end]
+        cuts = {low + (high - low) * n // count for n in range(1, count)}
+        edges = [self.start, *sorted(cut for cut in cuts if low < cut < high), self.end]
         return (Window(*pair) for pair in pairwise(edges))
 
 
@@ -47,7 +47,6 @@ class Board:
             self.changed.wait_for(lambda: self.waiting or not self.busy or self.stopped)
             self.idle -= 1
             if self.stopped or not self.waiting:
-                self.changed.notify_all()
                 return None
             self.busy += 1
             return self.waiting.pop()

@@ -13,9 +13,11 @@ from fake_service import FakeService, change, moment, transfer, withdrawal
 
 from fundlab import Store
 from fundlab.base.errors import (
+    DataError,
     IgnoredFilterWarning,
     InvalidRequest,
     NetworkError,
+    NotFound,
     ProtocolError,
     StoreError,
     StoreLocked,
@@ -308,7 +310,59 @@ class TestBalancesBelongToTransfers:
         service.hook = deposit
         result = store.sync(service)
         assert result.unsettled == (("p-1", "USD"),)
+        assert next(numbers) == 10 + 8, "it was looked at eight times"
         assert reported(store) == {("p-2", "USD"): Decimal("10.5")}
+
+    def test_that_nothing_rests_is_published_too(self, tmp_path: Path) -> None:
+        """And when each was seen last; of what was never answered there is nothing to say."""
+        service, store = FakeService([transfer(1)]), Store(tmp_path, clock=lambda: 10**18)
+
+        def move(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_profile_balance":
+                service.transfers[0]["memo"] = f"at look {len(service.calls)}"
+                service.transfers[0]["updated_at"] = moment(len(service.calls))
+
+        service.hook = move
+        assert store.sync(service)["balances"].fetched == 0
+        last = store.snapshot("balances").last
+        assert last is not None
+        assert last.query["moving"] == [["p-1", "USD", 10**18]]
+        assert last.query["unsettled"] == [["p-1", "USD"]]
+
+        def refuse(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_profile_balance":
+                raise NotFound(404, "Not Found")
+
+        other = Store(tmp_path / "other")
+        service.hook = refuse
+        assert other.sync(service)["balances"].part is None
+
+    def test_an_answer_that_cannot_be_read_takes_the_place_of_one_that_could(
+        self, store: Store
+    ) -> None:
+        """The balance moved between the two; what is readable later is not set aside any more."""
+        service = FakeService([transfer(1), transfer(2, profile_id="p-2")])
+        answers: dict[int, Exception] = {
+            2: DataError("odd", table="balances", field="available", raw="{}"),
+            4: NotFound(404, "Not Found"),
+        }
+        looks: list[str] = []
+
+        def move(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_profile_balance" and params["profile_id"] == "p-1":
+                looks.append(operation)
+                if len(looks) == 1:
+                    service.transfers.append(transfer(3))
+                if len(looks) in answers:
+                    raise answers[len(looks)]
+
+        service.hook = move
+        assert [row.id for row in store.sync(service).set_aside] == ["p-1 USD"]
+        note = "balances: read now, not set aside any more: p-1 USD"
+        assert note in store.sync(service).notes
+        del service.transfers[1]
+        lost = store.sync(service)
+        assert (lost["balances"].fetched, lost["balances"].part is None) == (0, False)
 
     def test_every_observation_is_kept(self, store: Store) -> None:
         service = FakeService([transfer(1)])
@@ -436,7 +490,11 @@ def test_a_row_of_the_far_future_hides_no_other(store: Store) -> None:
 
 
 def test_the_function_behind_the_method(store: Store) -> None:
-    result = sync(store, FakeService([transfer(1)]), clock=lambda: 5)
+    service = FakeService([transfer(1)])
+    result = sync(
+        store, service, tables=None, since=None, workers=1, full=False, progress=None,
+        clock=lambda: 5,
+    )  # fmt: skip
     assert result.new == 2
     assert store.read("balances")["observed_at"].tolist() == [pd.Timestamp(5, tz="UTC")]
 

@@ -771,6 +771,36 @@ class TestOneRun:
             assert (note in later.notes) is True, swept
             assert [one.answer for one in unlisted_rows(Store(path).records())] == ["gone"]
 
+    @pytest.mark.parametrize(("tables", "after"), [(["transfers"], 1), (None, 0)])
+    def test_from_which_publication_on_balances_are_without_what_is_gone(
+        self, tmp_path: Path, tables: Any, after: int
+    ) -> None:
+        """From that of the same sync, or the next one if it read none."""
+        service = FakeService([transfer(n) for n in (1, 2)], complete=True)
+        sync(tmp_path, service, None)
+        service.transfers.pop(0)
+        sync(tmp_path, service, tables, full=True)
+        (found,) = [one for one in Store(tmp_path).records() if "gone" in one.content]
+        assert found.content["observed"] == found.number + after
+
+    def test_what_the_list_left_out_is_listed_again_once_the_list_has_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In a sweep or a pass over all; that it changed says nothing of the list."""
+        monkeypatch.setattr(run, "sweep_windows", lambda first, last, *_: [(first, last + 1)])
+        for swept in (True, False):
+            service, path = FakeService([transfer(n) for n in (1, 9_000)]), tmp_path / str(swept)
+            sync(path, service, None)
+            row = service.transfers.pop(0)
+            sync(path, service, None, full=True)
+            service.transfers.append(row | {"updated_at": moment(9_500)})
+            for asked, listed in (({}, 0), ({"clock": DAY_NS + LATER + HOUR_NS} if swept
+                                            else {"full": True}, 1)):  # fmt: skip
+                sync(path, service, None, **asked)
+                found = [one.content["listed"] for one in Store(path).records()
+                         if "listed" in one.content]  # fmt: skip
+                assert found == [{"transfers": [row["id"]]}] * listed, (swept, asked)
+
     def test_what_cannot_be_read_is_noted_by_its_id_or_key(self, tmp_path: Path) -> None:
         named, nameless = transfer(2, amount="x"), transfer(3, id=7)
         result = sync(tmp_path, FakeService([transfer(1), named, nameless]))
@@ -782,15 +812,25 @@ class TestOneRun:
         again = sync(tmp_path, FakeService([transfer(1), named]), full=True)
         assert "transfers: read now, not set aside any more: t-000002" in again.notes
 
-    def test_the_counts_are_recorded_where_a_pass_brings_others(self, tmp_path: Path) -> None:
+    def test_the_counts_are_recorded_where_a_pass_brings_others(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Others than the pass before, whichever sync brought the rows."""
-        service = FakeService([transfer(1)])
+        service, looks = FakeService([transfer(1)]), list[Any]()
+        count = run.control_of
+
+        def counted(*given: Any) -> Any:
+            looks.append(given)
+            return count(*given)
+
+        monkeypatch.setattr(run, "control_of", counted)
         for rows, full, counts in (
-            (1, True, [1]), (1, True, [1]), (2, True, [1, 2]),
+            (0, True, []), (1, True, [1]), (1, True, [1]), (2, True, [1, 2]),
             (3, False, [1, 2]), (3, True, [1, 2, 3]), (3, True, [1, 2, 3]),
         ):  # fmt: skip
             service.transfers = [transfer(n) for n in range(rows)]
             sync(tmp_path, service, full=full)
+            assert len(looks) == len(counts), "what is as it was is not counted again"
             found = [one.content["control"] for one in Store(tmp_path).records()
                      if "control" in one.content]  # fmt: skip
             assert [row[3] for one in found for row in one["transfers"]] == counts
@@ -842,8 +882,11 @@ class TestResult:
         moving = self.result(unsettled=(("p-1", "USD"),))._repr_html_()
         assert "1 balance kept moving and will be read by a later sync" in moving
 
-    def test_how_long_it_took(self, tmp_path: Path) -> None:
-        assert 0 < sync(tmp_path, FakeService([transfer(1)]), "transfers").seconds < 60
+    def test_how_long_it_took(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """To the millisecond."""
+        clock = SimpleNamespace(monotonic=iter([5.0, 6.23456]).__next__)
+        monkeypatch.setattr(run, "time", clock)
+        assert sync(tmp_path, FakeService([transfer(1)]), "transfers").seconds == 1.235
 
 
 @pytest.mark.parametrize(
@@ -868,6 +911,8 @@ def test_at_least_one_table(tmp_path: Path) -> None:
     for workers in (0, -1, "2"):
         with pytest.raises(InvalidRequest, match="workers"):
             Store(tmp_path).sync(FakeService(), workers=workers)
+    with pytest.raises(InvalidRequest, match="client is a str"):
+        Store(tmp_path).sync("https://funding.example")
     assert [one.table for one in sync(tmp_path, FakeService(), "balances").tables] == [
         "transfers", "balances",
     ]  # fmt: skip
