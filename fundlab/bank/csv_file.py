@@ -424,10 +424,12 @@ def _with_balances(page: Page, ends: Sequence[tuple[bool, Decimal]]) -> Page:
     return page
 
 
-def breaks(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
-    """Each entry whose balance is not the one before it and its amount."""
+def breaks(entries: Sequence[Entry]) -> Iterator[tuple[int, Decimal, Decimal]]:
+    """Of each entry whose balance is not the one before it and its amount its line, its balance,
+    and what those two give."""
     for before, entry in pairwise(entries):
         if before.balance is None or entry.balance is None:
             continue
-        if EXACT.add(before.balance, entry.amount) != entry.balance:
-            yield before, entry
+        expected = EXACT.add(before.balance, entry.amount)
+        if expected != entry.balance:
+            yield entry.line, entry.balance, expected

@@ -131,12 +131,10 @@ def _of_itself(page: Page) -> Iterator[Finding]:
                               f"{what}: {plain_text(declared)} declared, {plain_text(found)} "
                               "found")  # fmt: skip
         page.proved = "counts"
-    for before, entry in breaks(page.entries):
-        expected = EXACT.add(before.balance or Decimal(0), entry.amount)
-        yield finding(page, "running_balance", entry.balance, expected,
-                      f"line {entry.line}: the running balance is declared as "
-                      f"{plain_text(entry.balance or Decimal(0))}, the one before and the amount "
-                      f"give {plain_text(expected)}")  # fmt: skip
+    for line, declared, expected in breaks(page.entries):
+        yield finding(page, "running_balance", declared, expected,
+                      f"line {line}: the running balance is declared as {plain_text(declared)}, "
+                      f"the one before and the amount give {plain_text(expected)}")  # fmt: skip
     if page.opening is not None and page.closing is not None and not page.summary_only:
         yield from _balance(page, page.opening, total, len(entries))
         page.proved = "balances"

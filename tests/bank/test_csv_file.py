@@ -72,6 +72,8 @@ def test_an_amount_that_may_have_decimals_or_thousands_is_refused(text: str) -> 
         (["Date,Amount", "2026-10-01,5", "", " , ", "2026-10-02,7"], [5, 7]),
         (["Date;Amount", "2026-10-01;5,5"], [D("5.5")]),
         (["Date\tAmount", "2026-10-01\t5"], [5]), (["Date|Amount", "2026-10-01|5"], [5]),
+        # A text may hold more semicolons, with quotes as no table of semicolons has them.
+        (["Date,Amount,Memo", '2026-10-01,5,"a;""b"";c;d;e;f"'], [5]),
         (["Date,Amount", "2026-10-01,5,,"], [5]), (["Date,Amount,", "2026-10-01,5"], [5]),
         (["Date,Amount,", "2026-10-01,5,"], [5]),
         (["x,y"] * 39 + ["Date,Amount", "2026-10-01,5"], [5]),

@@ -509,8 +509,12 @@ def test_a_rule_holds_within_its_words_type_days_and_amount(
     rows = paid([transfer("s", 900, kind=kind), transfer("t", 100, kind=kind, ref="REF-100001"),
                  transfer("u", 7, kind=kind, ref="REF-100002")])  # fmt: skip
     rule = bank.model.Rule("card settlement", "WIRE_DEPOSIT", 9, D(2))
-    result = bank.match(rows, booked([entry("b", much, day, text)]), rules=[rule])
+    entries = booked([entry("b", much, day, text)])
+    result = bank.match(rows, entries, rules=[rule])
     assert result.groups["how"].tolist() == how
+    exact = bank.model.Rule("card settlement", "WIRE_DEPOSIT", 9)  # of no other amount
+    result = bank.match(rows, entries, rules=[exact])
+    assert result.groups["how"].tolist() == [one for one in how if one == "rule"]
 
 
 def test_members_candidates_and_what_is_open_have_their_amounts_and_days() -> None:

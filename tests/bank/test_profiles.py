@@ -231,6 +231,12 @@ def test_other_keys_of_a_profile(tmp_path: Path) -> None:
         # Without a header columns have numbers; what stands above is not of the table.
         ("junk\n2026-10-01,-5.00,x\n", ['decimal = "."', '# asset = "USD"', "[columns]",
                                          'booked_on = "1"', 'amount = "2"', 'memo = "3"']),
+        ("2026-09-30,carried,x\n2026-10-01,-5.00,y\n", [
+            'decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "1"', 'amount = "2"',
+            'memo = "3"']),
+        # Not each line need have an amount.
+        ("Wann,Aus,Stand\n2026-10-01,-5.00,95.00\n2026-10-02,,95.00\n",
+         ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Wann"', 'amount = "Aus"']),
         ("2026-10-01,-5,x\n2026-10-02,7,y\n", ['decimal = "."', '# asset = "USD"', "[columns]",
                                               'booked_on = "1"', 'amount = "2"', 'memo = "3"']),
     ],

@@ -146,6 +146,9 @@ RULES: dict[str, tuple[list[Page], list[tuple[str, str, str, int]]]] = {
     "out of order in one file": (
         [page(2, 5, 7, 2, file="f"), page(1, 0, 5, 5, file="f")],
         [("order", "after statement 2 of account A", "before it", 2)]),
+    "out of order from the number nothing on": (
+        [page(1, 5, 7, 2, file="f"), page(0, 0, 5, 5, file="f")],
+        [("order", "after statement 1 of account A", "before it", 2)]),
     "out of order in two": ([page(2, 5, 7, 2, file="f"), page(1, 0, 5, 5, file="g")], []),
     "out of order by days": (
         [page(None, 5, 7, 2, file="f", on=day(2)), page(None, 0, 5, 5, file="f")],

@@ -49,6 +49,29 @@ def test_what_is_open_is_in_its_order() -> None:
 
 
 @pytest.mark.parametrize(
+    ("members", "of", "alike"),
+    [
+        ({0, 1, -1}, {0, -1}, True), ({0, 1, -1}, {0}, True), ({0, 2, -1}, {0}, False),
+        ({0, 1, -1, -2}, {0}, True), ({0, 1, -1, -2}, {-1}, False),
+    ],
+)  # fmt: skip
+def test_of_each_side_that_is_asked_for_all_have_one_amount(
+    members: set[int], of: set[int], alike: bool
+) -> None:
+    items = [item(n, amount, 1) for n, amount in ((0, 5), (1, 5), (2, 7), (-1, 5), (-2, 7))]
+    assert search(*items)._alike(members, of) is alike
+
+
+@pytest.mark.parametrize(
+    ("number", "waits", "another"), [(-1, 0, True), (0, -1, True), (1, 0, False), (-2, -1, False)]
+)
+def test_another_of_its_amount_is_of_the_other_side(number: int, waits: int, another: bool) -> None:
+    items = {n: item(n, 5, 1) for n in (0, 1, -1, -2)}
+    found = search(*items.values())
+    assert found._has_another(number, {("USD", 5): [items[waits]]}) is another
+
+
+@pytest.mark.parametrize(
     ("entry", "transfer", "early", "near"),
     [
         # A transfer made on day 10 and settled on day 12, three days at most before.
