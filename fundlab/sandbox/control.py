@@ -321,9 +321,10 @@ class Control:
 
     def remove_transfer(self, id: str) -> Json:
         """Let a transfer disappear, as no interface does: neither its id nor a list brings it any
-        more. Its events and the balances stay."""
+        more. Its events and the balances stay, and of one that is pending nothing comes."""
         with self._settled():
             removed = read_transfer(self._world, id)
+            self._cancel_due(id)
             self.service.database.run("DELETE FROM transfers WHERE id = ?", id)
         return removed
 
@@ -348,18 +349,13 @@ class Control:
         self, id: str, status: Literal["COMPLETED", "FAILED"] = "COMPLETED"
     ) -> Json:
         """End a pending transfer now, one way or the other, before it comes due."""
-        world, database = self._world, self.service.database
+        world = self._world
         with self._settled():
             row = read_transfer(world, id)
             if row["status"] != "PENDING":
                 raise invalid("id", f"the transfer is {row['status']}, not PENDING")
             failure = ENDED_BY_HAND if status == "FAILED" else {}
-            source = ""  # what waits for an approval has no time at which it is due
-            for seq, kind, subject in database.all("SELECT seq, kind, subject FROM due"):
-                due, origin = json.loads(subject) if kind == "deposit" else (subject, "")
-                if due == id:
-                    database.run("DELETE FROM due WHERE seq = ?", seq)
-                    source = origin
+            source = self._cancel_due(id)
             now = world.clock.now_ns()
             if row["direction"] == "DEBIT":
                 finish_withdrawal(world, id, now, failure)
@@ -368,6 +364,17 @@ class Control:
             else:
                 finish_deposit(world, id, source, now)
             return read_transfer(world, id)
+
+    def _cancel_due(self, id: str) -> str:
+        """Let what a transfer waits for not come; the source, of a deposit that would have."""
+        database = self.service.database
+        source = ""  # what waits for an approval has no time at which it is due
+        for seq, kind, subject in database.all("SELECT seq, kind, subject FROM due"):
+            due, origin = json.loads(subject) if kind == "deposit" else (subject, "")
+            if due == id:
+                database.run("DELETE FROM due WHERE seq = ?", seq)
+                source = origin
+        return source
 
     # ------------------------------------------------------------------ the bank
 

@@ -120,6 +120,21 @@ def test_a_pending_transfer_is_ended_by_hand(status: str, sandbox: Sandbox, call
     assert set(sandbox.control.ledger()["totals"].values()) == {"0.00"}
 
 
+def test_of_a_pending_transfer_that_was_removed_nothing_comes(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    """Each request does what is due first: with work for a row that is gone, all would fail."""
+    profile_id = sandbox.profile_ids[0]
+    for amount in ("12.50", "7.00"):
+        assert act(sandbox, "deposit", profile_id=profile_id, amount=amount).ok
+    later, first = caller.get("/v2/transfer/transfers").json()["items"]
+    assert act(sandbox, "remove_transfer", id=first["id"]).json() == first
+    sandbox.clock.advance(60)
+    assert caller.balance(profile_id)["available"] == "7.00"
+    (left,) = caller.get("/v2/transfer/transfers").json()["items"]
+    assert (left["id"], left["status"]) == (later["id"], "COMPLETED")
+
+
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED"])
 def test_what_waits_for_an_approval_is_ended_by_hand_too(status: str) -> None:
     """Half of what a history leaves pending has no time at which it is due."""
