@@ -9,6 +9,7 @@ also runs at a small part of its size, with the mark ``thorough``, in CI.
 from __future__ import annotations
 
 import asyncio
+import compileall
 import decimal
 import faulthandler
 import fcntl
@@ -18,18 +19,15 @@ import itertools
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import duckdb
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.runner import runtestprotocol
-from hypothesis import settings
-
-from fundlab import cli
 
 DEFAULT_SEED = 7
 SHOWN_S = 0.005
@@ -44,12 +42,19 @@ Figure = Callable[[str], None]
 Command = Callable[..., tuple[int, str, str]]
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """What a shell starts in the background ignores SIGINT, and so would each child of a test."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.set_threshold(20_000)  # Python looks for cycles after 700 objects: a twentieth of the time
+    if config.getoption("numprocesses", 0) and not _WORKER:
+        # It runs no test; its workers, which begin now, find the package compiled.
+        if not sys.dont_write_bytecode:
+            compileall.compile_dir(Path(__file__).parents[1] / "fundlab", quiet=2)
+        return
+    from hypothesis import settings
+
     settings.register_profile("timeless", settings(), deadline=None)  # a machine may be busy
     settings.load_profile("timeless")
-    gc.set_threshold(20_000)  # Python looks for cycles after 700 objects: a twentieth of the time
     if precision := os.environ.get("DECIMAL_PRECISION"):  # of every thread that begins, too
         decimal.DefaultContext.prec = int(precision)
         decimal.DefaultContext.rounding = decimal.ROUND_UP
@@ -136,6 +141,8 @@ def _nobody_pulls_the_plug() -> Iterator[None]:
 
     And DuckDB has one thread, as each of several workers asks it for a few rows.
     """
+    import duckdb
+
     connect = duckdb.connect
 
     def with_one_thread(*given: Any, config: dict[str, Any] | None = None, **rest: Any) -> Any:
@@ -184,6 +191,7 @@ def _by_itself(_no_users_folders: None, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture
 def fundlab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run the command line, in this process: exit status, standard output, standard error."""
+    from fundlab import cli
 
     def run(*arguments: object, answer: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["fundlab", *map(str, arguments)])
