@@ -257,6 +257,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
+        if name.startswith("_"):  # what tools ask of every module: no slip of a person
+            raise AttributeError(f"module 'fundlab' has no attribute {name!r}")
         said = errors.with_likely(repr(name), __all__)
         raise AttributeError(f"module 'fundlab' has no attribute {said}")
     with no_search(stays=True):

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 
+import fundlab as fl
 from fundlab.base import errors
 
 ROOTS = (errors.FundlabError, UserWarning)
@@ -91,3 +92,14 @@ def test_a_type_has_its_article() -> None:
         if re.search(r"\b(is|not) an? \{type\(", line)
     ]
     assert not written, "a_type gives the article"
+
+
+def test_a_name_that_only_tools_ask_for_is_not_taken_for_a_slip(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(AttributeError, match=r"load_transfer' \(did you mean load_transfers\?\)"):
+        _ = fl.load_transfer
+    monkeypatch.setattr(errors, "with_likely", lambda *given: pytest.fail(f"{given}"))
+    for name in ("__test__", "__wrapped__", "_mock_name"):  # as pytest and inspect do
+        with pytest.raises(AttributeError, match=f"^module 'fundlab' has no attribute '{name}'$"):
+            getattr(fl, name)
