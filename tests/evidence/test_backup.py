@@ -61,6 +61,8 @@ def test_each_state_comes_back_as_it_was(
     before = {path for path in (tmp_path / "copy").rglob("*") if "manifests" not in str(path)}
     assert store.backup(str(tmp_path / "copy")).copied == 0
     assert {p for p in (tmp_path / "copy").rglob("*") if "manifests" not in str(p)} == before
+    kept = sorted((tmp_path / "copy" / backup.MANIFESTS).iterdir())
+    assert [path.name.partition("-")[0] for path in kept] == [f"{n:08d}" for n in range(1, 6)]
 
 
 def test_nothing_is_overwritten_and_damage_is_named(store: Store, tmp_path: Path) -> None:

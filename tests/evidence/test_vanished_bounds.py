@@ -140,8 +140,8 @@ def control(**counts: tuple[int, str]) -> Mapping[Any, Any]:
 
 
 def test_what_changed_in_the_counts_and_totals() -> None:
-    before = control(A=(2, "5.00"), B=(1, "1"), C=(1, "1"), D=(1, "1"))
-    after = control(A=(2, "5.00"), B=(2, "1"), C=(1, "1.50"), E=(1, "3"))
+    before = control(A=(2, "5.00"), B=(1, "1"), C=(1, "1"), D=(1, "1"), F=(1, "0"))
+    after = control(A=(2, "5.00"), B=(2, "1"), C=(1, "1.50"), E=(1, "3"), F=(1, "0"))
     changes = control_changes(before, after)
     assert changes == [
         ["2026-01", "B", "USD", 2, "1"], ["2026-01", "C", "USD", 1, "1.5"],
@@ -241,10 +241,6 @@ def test_which_rows_a_pass_did_not_bring(
 # ---------------------------------------------------------------------------------- sweeps
 
 
-def test_how_often_old_rows_are_looked_at_again() -> None:
-    assert (SWEEP_EVERY_NS, SWEEP_CYCLE_NS) == (DAY // 24, 30 * DAY)
-
-
 @pytest.mark.parametrize(
     ("last", "days", "windows"),  # of 3,000 between 1,000 and 4,000
     [
@@ -262,6 +258,7 @@ def test_how_often_old_rows_are_looked_at_again() -> None:
 def test_each_sweep_looks_at_the_share_of_its_time(
     last: float, days: float, windows: list[tuple[int, int]]
 ) -> None:
+    assert (SWEEP_EVERY_NS, SWEEP_CYCLE_NS) == (DAY // 24, 30 * DAY)
     begun = int(last * DAY)
     found = list(sweep_windows(1_000, 4_000, begun, begun + int(days * DAY)))
     assert len(found) == len(windows)

@@ -249,9 +249,12 @@ def test_tables_that_end_before_now_prove_nothing() -> None:
     table = judged(agrees()).table.assign(status="closing_unknown")
     seen_of = judged(differs(), agrees("C")).observations
     found = verdict.pronounce(table.drop(columns="since"), seen_of, begins=None, transfers=1)
-    assert (found.state, found.balances, found.detail) == (
-        "nothing_to_compare", 0, verdict._CUT,
+    assert (found.state, found.balances, found.breaks, found.detail) == (
+        "nothing_to_compare", 0, 0, verdict._CUT,
     )  # fmt: skip
+    unseen = table.drop(columns="since").assign(reported=None)
+    found = verdict.pronounce(unseen, seen_of, begins=None, transfers=1)
+    assert (found.state, found.balances, found.breaks) == ("nothing_to_compare", 0, 0)
     bare = judged(agrees()).table.drop(columns=["since", "proof"])
     plain = verdict.pronounce(
         bare, judged(agrees()).observations.iloc[:0], begins=None, transfers=1

@@ -17,11 +17,12 @@ from test_observation_bounds import account, seen
 
 import fundlab as fl
 from fundlab import Store
-from fundlab.base.errors import StoreDamaged, StoreError
+from fundlab.base.errors import StoreChanged, StoreDamaged, StoreError
 from fundlab.evidence import verify
 from fundlab.evidence.observations import Accounts, Problem
 from fundlab.evidence.verify import Verification, _RowsChecked
 from fundlab.store.parts import FROM, TO
+from fundlab.store.snapshot import Snapshot
 from fundlab.tables.schema import TABLES
 
 
@@ -230,6 +231,42 @@ def test_what_a_page_shows_of_more_problems_than_fit() -> None:
     note = "all of them: store.verify().to_frame()"
     assert note not in Verification("s", 1, 1, 0, few)._repr_html_()
     assert note in Verification("s", 1, 1, 0, many)._repr_html_()
+
+
+@pytest.mark.parametrize("what", ["replaced", "_check_rows"])
+def test_what_a_compaction_took_away_meanwhile_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Whether it went with the rows or with which of them are replaced."""
+    store = Store(tmp_path / "store")
+    store.sync(FakeService([transfer(1)]))  # type: ignore[arg-type]
+    place: Any = verify if what == "_check_rows" else Snapshot
+    real, whole, times, looks = getattr(place, what), verify._verify, iter((True,)), list[Any]()
+    look = real if what == "_check_rows" else real.func
+
+    def gone_at_first(*given: Any) -> Any:
+        if next(times, False):
+            raise StoreChanged("a compaction took it away while it was read")
+        return look(*given)
+
+    def counted(*given: Any) -> Verification:
+        looks.append(given)
+        return whole(*given)
+
+    new: Any = gone_at_first if what == "_check_rows" else property(gone_at_first)
+    monkeypatch.setattr(place, what, new)
+    monkeypatch.setattr(verify, "_verify", counted)
+    found = store.verify()
+    assert (found.ok, len(looks), found.rows) == (True, 2, 2)
+
+
+def test_without_a_manifest_nothing_was_looked_at(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    store.sync(FakeService([transfer(1)]))  # type: ignore[arg-type]
+    for path in (tmp_path / "store" / "manifests").iterdir():
+        path.write_bytes(b"{}")
+    found = Store(tmp_path / "store").verify()
+    assert (found.files, found.rows, found.intervals, len(found.problems)) == (0, 0, 0, 1)
 
 
 def test_rows_that_were_judged_are_judged_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
