@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from fundlab.analysis.closing import roll_forward
+from fundlab.analysis.compare import check_reaches
 from fundlab.analysis.counting import (
     KEYS,
     SHOWN_ROWS,
@@ -195,7 +196,10 @@ def at(
     for its close in the zone ``tz``, as in :func:`daily` and :func:`statement`. ``basis`` as in
     :func:`changes`.
     Statuses are those of ``transfers``: a transfer pending now counts as pending at ``when``.
-    Of a store it is a DuckDB relation, which ``fl.show`` shows for people.
+    Of a store it is a DuckDB relation, which ``fl.show`` shows for people. After the newest of the
+    transfers it is the balance that this one left: what came later is not known. A frame that was
+    read with an earlier ``until`` is an :class:`AnalysisError` where that cut off rows, here and in
+    :func:`daily` and :func:`statement`.
 
     >>> fl.balances.at(transfers, "2026-10-02T12:00:00Z")
       profile_id asset  balance
@@ -206,6 +210,7 @@ def at(
     1      spare   USD       60
     """
     moment, by = moment_or_close(when, "when", tz), moment_of(basis, by)
+    check_reaches(transfers, f"when={when}", lambda: moment)
     with Workbench(transfers, by) as bench:
         counting, _ = signed_changes(bench, transfers, view, by)
         balances = balances_of(
@@ -238,6 +243,9 @@ def daily(
     4      spare   USD 2026-10-04       60
     """
     end, by = None if until is None else day_number("until", until), moment_of(basis, by)
+    if end is not None:
+        close = str(np.datetime64(end, "D"))
+        check_reaches(transfers, f"until={close}", lambda: moment_or_close(close, "until", tz))
     with Workbench(transfers, by) as bench:
         counting, span = signed_changes(bench, transfers, view, by)
         bounds = span or span_of(bench, counting)
@@ -312,6 +320,7 @@ def statement(
     0       main     1000        0     200    25      775
     """
     (first, end), by = period_bounds(period, tz), moment_of(basis, by)
+    check_reaches(transfers, f"period={period}", lambda: end - 1)
     with Workbench(transfers, by) as bench:
         counting, _ = signed_changes(bench, transfers, view, by, amount=MONEY, fee=MONEY)
         rows, inside = counting.filter(nw.col("at") < end), nw.col("at") >= first

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
@@ -34,6 +35,7 @@ from transfer_examples import (
     transfers,
 )
 
+import fundlab as fl
 from fundlab.analysis import balances
 from fundlab.base.errors import AnalysisError
 from fundlab.decimals import DecimalDtype
@@ -417,3 +419,26 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
 def test_naive_integers_are_exact_money() -> None:
     frame = pandas(ROWS).assign(total=[3, 2, 1, 1, 1, 1])
     assert balances.running(frame)["balance"].tolist() == [D(3), D(1), D(2)]
+
+
+@pytest.mark.parametrize(
+    ("until", "tz"), [("2026-09-01", "UTC"), ("2026-08-31T22:00:00Z", "Europe/Zurich")]
+)
+def test_rows_that_were_cut_off_are_not_taken_for_none(until: str, tz: str) -> None:
+    """Up to the cut the figures are those of all rows; later ones are refused."""
+    store = fl.sample()
+    every, cut = store.read("transfers"), store.read("transfers", until=until)
+    end = pd.Timestamp("2026-09-01", tz=tz)
+    last = end - pd.Timedelta(1, "ns")
+    asked: list[tuple[str, Any, Any, Any]] = [
+        ("when", lambda rows, day: balances.at(rows, day, tz=tz), "2026-08-31", "2026-09-01"),
+        ("when", balances.at, last, end),
+        ("until", lambda rows, day: balances.daily(rows, tz, day), "2026-08-31", "2026-09-01"),
+        ("period", lambda rows, one: balances.statement(rows, one, tz=tz), "2026-08", "2026-Q3"),
+    ]
+    says = "is later than the transfers go: they were read with until=2026-"
+    for name, ask, there, beyond in asked:
+        pd.testing.assert_frame_equal(ask(cut, there), ask(every, there))
+        with pytest.raises(AnalysisError, match=f"^{name}={re.escape(str(beyond))} {says}"):
+            ask(cut, beyond)
+    assert len(balances.at(every, "2030-01-01")) == len(balances.at(every, "2026-10-31"))
