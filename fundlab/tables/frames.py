@@ -92,7 +92,7 @@ def to_arrow(frame: pd.DataFrame, table: Table | str) -> pa.Table:
         if isinstance(values.dtype, pd.CategoricalDtype):
             values = values.astype(pd.StringDtype("pyarrow"))
         try:
-            array = pa.array(values, from_pandas=True)
+            array = pa.array(values)
             if isinstance(array, pa.ChunkedArray):
                 array = array.combine_chunks()
             texts = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)

@@ -517,6 +517,14 @@ def test_a_rule_holds_within_its_words_type_days_and_amount(
     assert result.groups["how"].tolist() == [one for one in how if one == "rule"]
 
 
+@pytest.mark.parametrize(("day", "how"), [(3, ["tolerance"]), (4, [])])
+def test_a_rule_that_says_nothing_of_days_means_three(day: int, how: list[str]) -> None:
+    rule = bank.model.Rule("card settlement", "WIRE_DEPOSIT", amount=D(2))
+    entries = booked([entry("b", 102, day, "card settlement")])
+    result = bank.match(paid([transfer("t", 100, kind="WIRE_DEPOSIT")]), entries, rules=[rule])
+    assert result.groups["how"].tolist() == how
+
+
 def test_members_candidates_and_what_is_open_have_their_amounts_and_days() -> None:
     transfers = [transfer(name, much, day) for name, much, day in (
         ("s", 90, 1), ("t", 10, 0), ("u", 20, 8), ("v", 20, 11), ("w", 20, 30))]  # fmt: skip

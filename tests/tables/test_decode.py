@@ -207,6 +207,12 @@ class TestMalformed:
             decode_page("transfers", page(transfer(id="t", asset=5)))
         assert caught.value.reason == "asset: must be text in quotes"
 
+    def test_a_member_that_is_there_twice_is_refused_by_its_first_value(self) -> None:
+        body = b'{"items":[{"id":"a","memo":5,"memo":"5"}]}'
+        with pytest.raises(DataError, match="transfers, page 1") as caught:
+            decode_page("transfers", body)
+        assert caught.value.table == "transfers"
+
     def test_a_count_beyond_64_bits(self) -> None:
         body = page({"id": "e", "undelivered_webhooks": 2**63}, items="events")
         with pytest.raises(DataError, match="undelivered_webhooks"):
@@ -215,9 +221,12 @@ class TestMalformed:
 
 class TestNestedOddities:
     def test_status_and_metadata_inside_the_instructions(self) -> None:
-        nested = {"wire": None, "status": "APPROVED", "metadata": {"a": 1}}
+        nested = {"wire": None, "account_id": 7, "status": "APPROVED", "metadata": {"a": 1},
+                  "updated_at": "2026-03-01T10:00:00Z"}  # fmt: skip
         (row,) = rows_of(page({"id": "f", "fiat_network_instructions": nested}), "fiat_accounts")
         assert row["status"] == "APPROVED"
+        assert row["account_id"] is None, "what is of another type stays there only"
+        assert str(row["updated_at"]).startswith("2026-03-01 10:00:00")
         assert row["metadata"] == '{"a": 1}'
         assert json.loads(str(row["fiat_network_instructions"])) == nested
 
@@ -452,8 +461,11 @@ def test_a_page_without_its_array_is_told_once_for_a_table(
 ) -> None:
     monkeypatch.setattr("fundlab.tables.decode._empty", set())
     for table, items in (("transfers", "items"), ("events", "events")):
-        with pytest.warns(EmptyListWarning, match=f"{table}: the array '{items}' of a page is nu"):
+        with pytest.warns(
+            EmptyListWarning, match=f"{table}: the array '{items}' of a page is nu"
+        ) as caught:
             assert rows_of(f'{{"{items}":null}}'.encode(), table) == []
+        assert caught[0].filename == __file__
         assert rows_of(b'{"next_page_cursor":null}', table) == []  # a warning is an error here
         with pytest.raises(ProtocolError, match=f"not a page: it has no array '{items}'"):
             rows_of(b'{"other":[]}', table)

@@ -151,7 +151,9 @@ class TestToArrow:
         assert to_arrow(to_frame(rows), "transfers").equals(rows)
 
     def test_columns_that_are_not_there_are_null(self) -> None:
-        rows = to_arrow(pd.DataFrame({"id": ["a"]}), "transfers")
+        frame = pd.DataFrame({"id": ["a"], "memo": [float("nan")], "amount": [None]})
+        rows = to_arrow(frame, "transfers")
+        assert [rows.column(name).null_count for name in ("id", "memo", "amount")] == [0, 1, 1]
         assert rows.schema.equals(TABLES["transfers"].schema)
         assert rows.column("amount").null_count == 1
 
