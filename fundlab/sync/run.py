@@ -620,7 +620,7 @@ class _Run:
         snapshot: Snapshot,
         groups: Iterable[pa.Table],
         publication: Publication,
-        moved: bool = False,
+        moved: bool,
     ) -> str | None:
         """Write a part that nobody sees yet; none where there is nothing to say."""
         filled = filter(attrgetter("num_rows"), groups)

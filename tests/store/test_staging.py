@@ -1,6 +1,7 @@
 """Rows on their way in: kept through an interruption, never seen, never trusted when damaged."""
 
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -60,14 +61,17 @@ class TestResuming:
 
     @pytest.mark.parametrize(("workers", "pages"), [(1, 20), (3, 40)])
     def test_only_what_is_missing_is_asked_for(
-        self, store: Store, workers: int, pages: int
+        self, store: Store, workers: int, pages: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         service = self.service()
         interrupt(store, service, 41, workers)
         assert len(store.read("transfers")) == 0
         assert store.verify().ok
-        store.sync(service, tables=["transfers"], workers=workers)  # type: ignore[arg-type]
+        with caplog.at_level("INFO", "fundlab"):
+            store.sync(service, tables=["transfers"], workers=workers)  # type: ignore[arg-type]
         assert pages_asked(service) <= pages  # with workers some are on their way
+        (said,) = re.findall(r"transfers: ([\d,]+) rows in", caplog.text)
+        assert int(said.replace(",", "")) >= 1_000, "what was there already counts, too"
         assert list(store.read("transfers")["id"]) == [f"t-{n:06d}" for n in range(1000)]
         assert not (store.path / ".staging" / "transfers").exists()
 
@@ -99,8 +103,10 @@ class TestResuming:
         store.sync(service, tables=["transfers"])  # type: ignore[arg-type]
         assert list(store.read("transfers")["id"]) == [f"t-{n:06d}" for n in range(1000)]
 
-    def test_what_changed_in_between_is_found(self, store: Store) -> None:
-        service = self.service()
+    @pytest.mark.parametrize("options", [{}, {"honours": {"created_at"}, "strict": True}])
+    def test_what_changed_in_between_is_found(self, store: Store, options: Any) -> None:
+        """Also where only asking for everything again shows it."""
+        service = self.service(**options)
         service.transfers[5] = withdrawal(5, created_at=moment(300))
         interrupt(store, service, 41)
         service.transfers[5].update(status="COMPLETED", updated_at=moment(70_000))

@@ -346,6 +346,7 @@ class TestLock:
         with pytest.raises(StoreError, match=r"\.lock was taken away"):
             sync(store, 1, 2, hook=meanwhile)
         assert store.read("transfers")["id"].tolist() == ["t-000001"]
+        assert len([*(tmp_path / "transfers").glob("*.parquet")]) == 1, "nor left behind"
         sync(store, 1, 2)
         assert store.verify().ok
 

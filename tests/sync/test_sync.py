@@ -364,6 +364,37 @@ class TestBalancesBelongToTransfers:
         lost = store.sync(service)
         assert (lost["balances"].fetched, lost["balances"].part is None) == (0, False)
 
+    def test_an_answer_takes_the_place_of_none(self, store: Store) -> None:
+        service, looks = FakeService([transfer(1)]), list[str]()
+
+        def move(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_profile_balance":
+                looks.append(operation)
+                if len(looks) == 1:
+                    service.transfers.append(transfer(3))
+                    raise NotFound(404, "Not Found")
+
+        service.hook = move
+        assert store.sync(service)["balances"].fetched == 1
+        last = store.snapshot("balances").last
+        assert last is not None
+        assert "unanswered" not in last.query
+
+    def test_the_balance_that_a_transfer_leaves_is_read_again_too(self, store: Store) -> None:
+        """Of one that was stored long ago, and changes while balances are read."""
+        service, looks = FakeService([transfer(1), transfer(9_000)]), list[str]()
+        store.sync(service)
+
+        def move(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_profile_balance":
+                looks.append(params["profile_id"])
+                if len(looks) == 1:
+                    service.transfers[0] |= {"profile_id": "p-2", "updated_at": moment(9_500)}
+
+        service.hook = move
+        store.sync(service)
+        assert looks == ["p-1", "p-1", "p-2"]
+
     def test_every_observation_is_kept(self, store: Store) -> None:
         service = FakeService([transfer(1)])
         for _ in range(3):

@@ -77,6 +77,10 @@ class TestFromWhichMomentOn:
             events_asked = [p for name, p in service.calls if name == "list_events"]
             assert [one["created_at.gte"] for one in events_asked] == [bound]
             assert asked(service) == [{"updated_at.gte": moment(19_100)}]
+        service.transfers[0].update(updated_at=moment(30_000))
+        for bound in (19_100, 29_100):
+            sync(tmp_path / "True", service)
+            assert asked(service) == [{"updated_at.gte": moment(bound)}]
 
     def test_without_updates_what_may_still_change_is_asked_for_by_its_id(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -116,10 +120,11 @@ class TestFromWhichMomentOn:
             sync(tmp_path, service)
         assert asked(service)[-1] == {}
         assert "transfers: fetching everything again: " in caplog.text
-        gone = FakeService([transfer(9_000)], honours={"created_at", "ids"})
+        gone = FakeService([transfer(9_000), transfer(9_900)], honours={"created_at", "ids"})
         with caplog.at_level(logging.WARNING, "fundlab"):
             sync(tmp_path, gone)
         assert "is missing from the answer" in caplog.text
+        assert {} in asked(gone), "what came of the last question does not count"
 
     @pytest.mark.parametrize(
         ("second", "since", "full", "begins"),
@@ -148,7 +153,7 @@ class TestFromWhichMomentOn:
         far = moment(1_900, ahead_ns)
         service = FakeService([transfer(1), transfer(2, created_at=far, updated_at=far)])
         with caplog.at_level(logging.INFO, "fundlab"):
-            sync(tmp_path, service, clock=at(1_000))
+            sync(tmp_path, service, None, clock=at(1_000))
         last = Store(tmp_path).snapshot("transfers").last
         assert last is not None
         assert {mark["id"] for mark in last.watermark.values()} == {f"t-{named:06d}"}
@@ -171,6 +176,7 @@ class TestSweep:
     def test_an_hour_later(self, tmp_path: Path) -> None:
         service = FakeService([transfer(n) for n in range(10)])
         service.events = [{"id": "e-1", "created_at": moment(1)}]
+        service.addresses = [{"id": "a-1", "created_at": moment(n)} for n in (1, 9_000)]
         for after, notes in ((0, 0), (HOUR_NS - 1, 0), (HOUR_NS, 2), (HOUR_NS + 9, 0),
                              (2 * HOUR_NS - 1, 0), (2 * HOUR_NS, 2)):  # fmt: skip
             result = sync(tmp_path, service, None, clock=DAY_NS + LATER + after)
@@ -178,6 +184,19 @@ class TestSweep:
             assert len(found) == notes, after
         assert found[0].endswith("old transfers again")
         assert found[1].endswith("old events again") or found[1].endswith("old event again")
+        whole = sync(tmp_path, service, None, full=True, clock=DAY_NS + LATER + 3 * HOUR_NS)
+        assert not any("looked at" in note for note in whole.notes), "all rows were asked for"
+
+    def test_what_it_cannot_read_is_set_aside(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(run, "sweep_windows", lambda first, last, *_: [(first, last + 1)])
+        service = FakeService([transfer(n) for n in (1, 9_000)])
+        sync(tmp_path, service, None)
+        service.transfers[0]["amount"] = "x"
+        service.transfers.append(transfer(2, amount="x"))  # not seen until now
+        found = sync(tmp_path, service, None, clock=DAY_NS + LATER + HOUR_NS)
+        assert sorted(str(row.id) for row in found.set_aside) == ["t-000001", "t-000002"]
 
     @pytest.mark.parametrize(
         "honours", [{"created_at", "updated_at", "ids"}, {"updated_at", "ids"}]
@@ -583,6 +602,7 @@ class TestOneTable:
             one.look_for(rows_of(*(transfer(n) for n in (1, 2, 3, 4))), kept.append)
             assert one.answers == {"there": ["t-000001"], "gone": ["t-000002"], "refused": []}
             assert "the list left out 1 row that the service still has" in caplog.text
+            assert "ids" in service.calls[0][1]
             caplog.clear()
             service.calls.clear()
             one.look_for(rows_of(transfer(3), transfer(4)), kept.append)
@@ -755,6 +775,28 @@ class TestOneRun:
             }
         ]  # fmt: skip
 
+    @pytest.mark.parametrize(
+        ("began", "given"), [(None, {}), (5, {"since": moment(2)}), (5, {"full": True})]
+    )
+    def test_a_list_that_ended_early_is_seen_wherever_all_is_asked_for(
+        self, tmp_path: Path, began: int | None, given: dict[str, Any]
+    ) -> None:
+        """For the first time, further back, or whole."""
+
+        class Early(FakeService):
+            def fetch_page(self, operation: str, params: Any) -> bytes:
+                body = json.loads(super().fetch_page(operation, params))
+                if operation == "list_transfers" and dict(params)["order"] == "ASC":
+                    body = {"items": body["items"][:3]}
+                return json.dumps(body).encode()
+
+        rows = [transfer(n) for n in range(1, 10)]
+        if began is not None:
+            sync(tmp_path, FakeService(rows), since=moment(began))
+        early = Early(rows, honours={"created_at", "ids"})
+        notes = sync(tmp_path, early, **given).notes
+        assert any("the list ended early" in note for note in notes)
+
     def test_a_row_that_is_gone_is_back_however_it_comes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -811,6 +853,11 @@ class TestOneRun:
         named["amount"] = "10.50"
         again = sync(tmp_path, FakeService([transfer(1), named]), full=True)
         assert "transfers: read now, not set aside any more: t-000002" in again.notes
+
+    def test_a_row_that_came_twice_with_other_members_is_noted(self, tmp_path: Path) -> None:
+        result = sync(tmp_path, FakeService([transfer(1), transfer(1, memo="other"), transfer(2)]))
+        note = "transfers: sent twice in a page, with other members each time: t-000001"
+        assert note in result.notes
 
     def test_the_counts_are_recorded_where_a_pass_brings_others(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -881,6 +928,21 @@ class TestResult:
         assert "kept moving" not in card
         moving = self.result(unsettled=(("p-1", "USD"),))._repr_html_()
         assert "1 balance kept moving and will be read by a later sync" in moving
+
+    def test_how_many_rows_came_is_logged_and_how_many_will_is_shown(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bars = list[Any]()
+
+        def expected(bar: Any, total: int | None) -> None:
+            bars.append((bar.n, total))
+
+        monkeypatch.setattr(run, "expect", expected)
+        with caplog.at_level(logging.INFO, "fundlab"):
+            sync(tmp_path, FakeService([transfer(n) for n in range(3)], largest_page=2))
+        assert "transfers: 3 rows in " in caplog.text
+        assert [n for n, _ in bars] == [0, 2]
+        assert all(total is not None and total > 3 for _, total in bars), "until now"
 
     def test_how_long_it_took(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """To the millisecond."""
