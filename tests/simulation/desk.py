@@ -601,6 +601,8 @@ class Person:
             del desk.doing[self.name]
         if not desk.busy:
             oracles.bounded(desk)
+            if alone and desk.attempts == number:
+                oracles.lasting(desk)
         desk.note(f"{self.name} {one.what}: done")
         return True
 

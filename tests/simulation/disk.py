@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.simulation.environment import BEGIN_NS, wall_ns
-from tests.simulation.schedule import Schedule
+from tests.simulation.schedule import Schedule, Wrong
 
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _BESIDE: Final = ("-journal", "-wal", "-shm")
@@ -51,6 +51,8 @@ class Disk:
         """The folder, by the name that the system gives to what is opened in it."""
         self._pending: dict[str, list[tuple[Callable[[], None], str | None]]] = {}
         """By folder how each name given or taken is undone, and what that needs of ``limbo``."""
+        self._loose: dict[str, set[str]] = {}
+        """By folder the names given in it since it was synced."""
         self._hidden: set[str] = set()
         self._committed: dict[str, bytes] = {}
         """Of each journal what its last commit left on the disk for certain."""
@@ -65,6 +67,7 @@ class Disk:
         _mark(handle, wall_ns() if at is None else at, synced=True)
 
     def sync_folder(self, folder: str) -> None:
+        self._loose.pop(folder, None)
         for _, kept in self._pending.pop(folder, ()):
             if kept is not None:
                 _unlink(kept)
@@ -97,6 +100,12 @@ class Disk:
                     file.truncate(kept)
                     if chance.random() < 0.5:  # the size was down before the bytes
                         file.truncate(found.st_size)
+
+    def loose(self, folder: Path) -> list[str]:
+        """The files in ``folder`` and below whose names a power cut may still take."""
+        names = (f"{above}/{name}" for above, some in self._loose.items() for name in some)
+        return sorted(name for name in names if name.startswith(f"{folder}/")
+                      and Path(name).is_file())  # fmt: skip
 
     def hidden(self) -> list[str]:
         """The files that were begun under a hidden name, and have it still."""
@@ -136,6 +145,8 @@ class Disk:
             raise OSError(error, os.strerror(error), str(path))
 
     def created(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        self._loose.setdefault(folder, set()).add(name)
         self._undo(os.path.dirname(path), lambda: _unlink(path))
         if path.rpartition("/")[2].startswith(".") and path.endswith(".tmp"):
             self._hidden.add(path)
@@ -146,6 +157,11 @@ class Disk:
             return
         here, there = os.fspath(source), os.fspath(target)
         self.write("renames", there)
+        ours = self.shown(there).startswith(("store/", "published/"))
+        if ours and Path(here).is_file() and not _is_synced(_real_stat(here)):
+            raise Wrong(f"{self.shown(here)} is not on the disk, and is called {self.shown(there)}")
+        folder, _, name = there.rpartition("/")
+        self._loose.setdefault(folder, set()).add(name)
         before = self._saved(there) if not os.path.isdir(there) else None
         _rename(here, there)
         self._committed.pop(there, None)

@@ -53,6 +53,21 @@ _NOT_LISTED: Final = ("create_orchestration_rule", "create_deposit_address")
 _FILES: Final = 32
 _BYTES: Final = 64 << 20
 _CHANGE: Final = re.compile(r"a change of (-?[0-9.]+)")
+_NOTED: Final = re.compile(r"/store/(runs/|\.lock$|\.staging/)|/\.[^/]+\.tmp$")
+"""What proves nothing, and may be lost; what a killed run left."""
+_SAID: Final = re.compile(
+    r"already submitted((?: \d{4}-\d\d-\d\d)? \d\d:\d\d| *)[^:]*?(?: UTC)?, "
+    r"(but it FAILED and moved nothing|[A-Z]+): withdrawal ([0-9a-f-]{36})"
+)
+"""Of a payment that was made before: when, as what, and its id."""
+_JOURNALLED: Final = ("pay", "command", "batch", "approved", "convert", "receive", "register")
+_LISTS: Final = {
+    "transfers": "/v2/transfer/transfers", "events": "/v2/events",
+    "fiat_accounts": "/v2/transfer/fiat-accounts",
+    "deposit_instructions": "/v2/transfer/fiat-deposit-instructions",
+}  # fmt: skip
+_BEFORE_IT_NS: Final = 15 * 60 * 10**9
+"""So much earlier than what is known a sync asks again."""
 COMPARED: Final = ("status", "amount", "fee", "total", "updated_at")
 
 
@@ -341,6 +356,12 @@ def tidy(desk: Desk, before: set[Path]) -> None:
     if desk.disk.fails("removes") is None:
         left = unfinished(desk) - before
         check(not left, f"what failed left {sorted(map(str, left))}")
+
+
+def lasting(desk: Desk) -> None:
+    """What somebody has done, and nobody else was at anything, no power cut takes away."""
+    left = [name for name in desk.disk.loose(desk.root / "store") if not _NOTED.search(name)]
+    check(not left, f"done, and a power cut may take {left}")
 
 
 def bounded(desk: Desk) -> None:
