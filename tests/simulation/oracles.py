@@ -32,7 +32,7 @@ from fundlab.payments.identity import WITHDRAWAL, Entry
 from fundlab.payments.journal import Journal
 from fundlab.sync.run import MAX_ROUNDS
 from tests.simulation.environment import BEGIN_NS, NS, Virtual
-from tests.simulation.reading import Row, records_of_folder, rows_of_folder
+from tests.simulation.reading import Row, records_of_folder, rows_of_folder, unsound, watermarks
 from tests.simulation.schedule import Wrong
 from tests.simulation.sometimes import sometimes
 
@@ -387,6 +387,7 @@ def synced(desk: Desk, store: fl.Store, before: dict[str, Row], *, full: bool) -
     rows = held(store)
     known = desk.facts.rows
     has_all(desk, rows, before, full=full)
+    sound(desk, store)
     if full and known:
         late = any(before[id_]["late"] for id_ in rows.keys() & before.keys() - known.keys())
         sometimes("a full sync found what had come late", late)
@@ -394,6 +395,13 @@ def synced(desk: Desk, store: fl.Store, before: dict[str, Row], *, full: bool) -
     kept(desk, rows)
     if len(desk.busy) == 1 and not any(desk._skews.values()):  # by a clock that is right, alone
         desk.facts.history.append((Virtual.now_ns, desk.facts.rows))
+
+
+def sound(desk: Desk, store: fl.Store) -> None:
+    """Each file of a store on this machine is as it says of itself, and as the others say."""
+    assert isinstance(store.path, Path)
+    wrong = unsound(store.path, clock_is_right=not desk._skews)
+    check(not wrong, f"{store.path.name}: {wrong[:5]}")
 
 
 def counted(store: fl.Store, result: SyncResult, had: dict[str, Row]) -> None:
@@ -686,6 +694,7 @@ def at_the_end(desk: Desk) -> None:
         store.sync(client, full=True, progress=False)
         fl.Store(store.path).sync(client, progress=False)
     mine, theirs = held(store), at_the_service(desk)
+    sound(desk, store)
     known = mine.keys() - desk.vanished.keys()
     check(known == theirs.keys(), f"not the same transfers: {known ^ theirs.keys()}")
     read = as_read(store)

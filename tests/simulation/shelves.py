@@ -271,6 +271,7 @@ def odd(desk: Desk) -> None:
         check(new in rows, f"{name}: what is new did not come")
         off = [id_ for id_ in before if rows[id_] != before[id_]]
         check(not off, f"{name}: {off} is another than before")
+        oracles.sound(desk, store)
         listed = store.gone()
         states = {*listed["state"][listed["id"] == some]} if len(listed) else set()
         check(states == ({"gone"} if gone else {"refused"} if refused else set()),
@@ -427,6 +428,7 @@ def died(desk: Desk) -> None:
             asked.clear()
             store.sync(client, progress=False)
             check(oracles.as_read(store) == oracles.as_read(whole), f"after {after} it has others")
+            oracles.sound(desk, store)
             if workers == 1:
                 most = total - (after - 3) + 1
                 check(asked["transfers"] <= most, f"after {after} pages of {total} {asked} more")
@@ -511,6 +513,7 @@ def later(desk: Desk) -> None:
         found, wanted = oracles.as_read(store), oracles.at_the_service(desk)
         off = [id_ for id_ in wanted if found[id_]["status"] != wanted[id_]["status"]]
         check(not off and found.keys() >= wanted.keys(), f"{off} is otherwise after weeks")
+        oracles.sound(desk, store)
 
 
 def results(desk: Desk) -> None:
@@ -563,6 +566,7 @@ def results(desk: Desk) -> None:
             check(len(part.read("events")) <= counts["events"], "events since")
             part.sync(client, full=True, workers=workers, progress=False)
             check(oracles.as_read(part) == oracles.as_read(store), "not all after a full sync")
+            oracles.sound(desk, part)
         # whose it is
         for hours, way in ((-25, "ahead of"), (25, "behind"), (23, ""), (-23, "")):
 

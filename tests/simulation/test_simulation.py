@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
+import pyarrow.parquet as pq
 import pytest
 
 import fundlab as fl
 from tests.simulation.bugs import BUGS
 from tests.simulation.happenings import Happening, drawn
-from tests.simulation.reading import rows_of_folder
+from tests.simulation.reading import rows_of_folder, unsound
 from tests.simulation.shrink import shrunk
 from tests.simulation.sometimes import REACHED, STATES, never, sometimes
 
@@ -87,6 +89,20 @@ def test_the_files_alone_give_what_the_store_reads() -> None:
         id_: dict(zip(columns, values, strict=True))
         for id_, *values in frame.itertuples(index=False)
     }
+
+
+def test_files_that_do_not_agree_are_named(tmp_path: Path) -> None:
+    assert unsound(ROOT / "data" / "sample") == []
+    store = tmp_path / "store"
+    shutil.copytree(ROOT / "data" / "sample", store)
+    part = sorted((store / "events").glob("part-*"))[-1]
+    rows, header = pq.read_table(part).slice(1), pq.read_metadata(part).metadata[b"fundlab"]
+    with pq.ParquetWriter(part, rows.schema, compression="zstd") as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata({"fundlab": header})
+    wrong = unsound(store)
+    for said in ("bytes, not", "is not what was written", "its footer", "says [", ": [4, "):
+        assert any(said in one and part.name in one for one in wrong), (said, wrong)
 
 
 @pytest.mark.thorough
