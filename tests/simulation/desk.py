@@ -30,6 +30,7 @@ from fundlab import cli
 from fundlab.base.errors import ActionRefused, CloseRefused, FundlabError, StoreLocked
 from fundlab.client import client as clients
 from fundlab.client.client import Client
+from fundlab.client.http import Answer
 from fundlab.client.signing import EdSigner
 from fundlab.models import SCOPES
 from fundlab.operate import store as facade
@@ -121,12 +122,16 @@ class Desk:
         self._later: list[tuple[int, Callable[[], object]]] = []
         self.met: dict[str, list[str]] = {name: [] for name in PEOPLE}
         """What each has met of what may go wrong, in what they are at."""
+        self.answers: dict[str, list[tuple[str, Answer]]] = {name: [] for name in PEOPLE}
+        """What each has asked for in what they are at, and the answers."""
         self.misled = False
         """Whether somebody was shown an old version of what the service has."""
         self.unlocked = False
         """Whether somebody took a lock away."""
         self.vanished: dict[str, dict[str, Any]] = {}
         """The transfers that the service does not show any more, by their ids."""
+        self.altered: set[str] = set()
+        """The ref_ids of payments that somebody was shown otherwise than they are."""
         self.garbled: str | None = None
         """The transfer that the service shows with an amount nobody can read."""
         self.was_garbled = False
@@ -571,6 +576,7 @@ class Person:
             return False  # whose journal may be on its way back
         alone, before = not desk.busy, oracles.unfinished(desk)
         desk.met[self.name].clear()
+        desk.answers[self.name].clear()
         desk.posted.pop(self.name, None)  # what was sent before is another call
         desk.busy.append(self.name)
         desk.doing[self.name] = one.what
@@ -633,6 +639,10 @@ class Person:
             oracles.asked_first(self.desk, self.name, new=not there)
         self.desk.facts.paid[self.name, plan.ref_id] = made.id
         with self.desk.schedule.aside():
+            oracles.made(
+                self.desk, made, amount=wish.amount, ref_id=plan.ref_id, asset="USD",
+                profile_id=self.desk.profiles[0], fiat_account_id=self.desk.account,
+            )  # fmt: skip
             oracles.journal_keeps(self.desk, self.name, plan.ref_id)
 
     def command(self, _client: Client, intent: int, named: bool, as_json: bool) -> None:
@@ -824,6 +834,7 @@ class Person:
                 wish.paid_at = Virtual.now_ns
                 desk.facts.paid[self.name, plan.ref_id] = row["transfer_id"]
         with desk.schedule.aside():
+            oracles.batched(desk, found, rows)
             if most is not None and len(oracles.withdrawn(desk)) > before:
                 oracles.within_limit(desk, most, intents)
 
@@ -898,11 +909,13 @@ class Person:
 
     def resume(self, client: Client) -> None:
         said, before = len(self.desk.said), oracles.in_doubt(self.desk, self.name)
-        fl.resume(client, say=self.desk.said.append)
+        lines = oracles.lines_of_journals(self.desk, self.name)
+        frame = fl.resume(client, say=self.desk.said.append)
         found = before - oracles.in_doubt(self.desk, self.name)
         sometimes("a payment in doubt was found again by fl.resume", found)
         with self.desk.schedule.aside():
             oracles.resumed(self.desk, self.name, self.desk.said[said:])
+            oracles.looked_at(self.desk, self.name, frame, lines)
 
     def sync(
         self, client: Client, full: bool, unlock: bool = False, tables: list[str] | None = None
@@ -914,7 +927,8 @@ class Person:
             self.desk.unlocked = True
             (store.path / ".lock").unlink(missing_ok=True)
         attempts, had = self.desk.attempts, oracles.held(store)
-        alone = self.desk.busy == [self.name]
+        alone, marks = self.desk.busy == [self.name], oracles.marks(store)
+        staged = any((store.path / ".staging").rglob("*.arrow"))
         result = store.sync(client, tables=tables, full=full, progress=False)
         self.desk.said.append(str(result))
         sometimes("a sync whose filters were not heard was done", self.desk.deaf)
@@ -925,6 +939,8 @@ class Person:
             oracles.synced(self.desk, store, before, full=full)
             if alone and self.desk.attempts == attempts:
                 oracles.counted(store, result, had)
+                if not staged:  # else some of it had come before
+                    oracles.asked_for(self.desk, self.name, result, marks, full=full)
             oracles.balanced(self.desk, store, result, oracles.moves(self.desk) - moved)
 
     def compact(self, _client: Client) -> None:

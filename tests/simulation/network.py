@@ -18,6 +18,7 @@ from requests.structures import CaseInsensitiveDict
 
 from fundlab.base.values import Instant
 from fundlab.client.http import Answer, Failure, Outgoing
+from tests.simulation import oracles
 from tests.simulation.environment import NS, Virtual
 from tests.simulation.happenings import BEHIND, HOUR, MAY_BE_DONE, ON_ITS_WAY
 from tests.simulation.schedule import Wrong
@@ -61,8 +62,13 @@ class Line:
         if self._ends.get(token, Virtual.now_ns) < Virtual.now_ns and call != before:
             raise Wrong(f"{asked} was sent with a token that had ended")
         actor = desk.schedule.current
+        if actor is not None:
+            with desk.schedule.aside():
+                oracles.written_down(desk, actor.name, request)
         kind = None if actor is None else desk.meets(actor, asked)
         outcome = self._outcome(request, timeout, asked, kind)
+        if actor is not None and request.method == "GET" and isinstance(outcome, Answer):
+            desk.answers[actor.name].append((request.url, outcome))
         if actor is not None and asked.startswith("POST /v2"):
             of_call = desk.posted.get(actor.name, ("", False)) == (call, True)
             desk.posted[actor.name] = call, of_call or kind in MAY_BE_DONE

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import json
 import re
+import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,6 +42,7 @@ from tests.simulation.sometimes import sometimes
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fundlab.client.http import Outgoing
     from fundlab.evidence.verify import Verification
     from fundlab.sync.run import SyncResult
     from tests.simulation.desk import Desk
@@ -317,6 +321,143 @@ def journal_keeps(desk: Desk, who: str, ref_id: str) -> None:
     check(made == [id_], f"{ref_id} was paid as {id_}, and the journal of {who} has {made}")
 
 
+def lines_of_journals(desk: Desk, who: str) -> list[Row]:
+    """What is noted of each intent, by the files alone: its lines in order, each with what it is
+    of."""
+    found: list[Row] = []
+    for path in sorted(desk.journal(who).glob("*.sqlite")):
+        with closing(sqlite3.Connection(path)) as database:
+            database.row_factory = sqlite3.Row
+            found += map(dict, database.execute(
+                "SELECT i.ref_id, i.operation, i.recorded_at, i.facts, e.* FROM events e "
+                "JOIN intents i ON i.number = e.intent ORDER BY i.number, e.number"
+            ))  # fmt: skip
+    return found
+
+
+def at_the_service_by_ids(desk: Desk) -> dict[str, Row]:
+    """All that a journal may say was made, by its id."""
+    tables = ("fiat_accounts", "fiat_deposit_instructions", "deposit_addresses", "rules")
+    return at_the_service(desk) | desk.vanished | {
+        (one := json.loads(body))["id"]: one for table in tables
+        for (body,) in desk.service.database.all(f"SELECT body FROM {table}")
+    }  # fmt: skip
+
+
+def each_line_is_so(desk: Desk, who: str, *, settled: bool = False) -> None:
+    """Each line of a journal says of what was made what the service does: which it is, by its
+    ref_id, what it came to, and as what it was seen; nothing is the work of two. Once it is
+    ``settled`` the last one has its state of now."""
+    there, lines = at_the_service_by_ids(desk), lines_of_journals(desk, who)
+    of: dict[str, set[str]] = defaultdict(set)
+    for before, line, after in zip([{}, *lines], lines, [*lines[1:], {}], strict=False):
+        ref_id, first = line["ref_id"], before.get("intent") != line["intent"]
+        said = f"{who}, {ref_id}: {line}"
+        check(not first or line["at"] == line["recorded_at"], f"begun at another time: {said}")
+        check(not first or line["state"] == "unknown", f"settled before it was sent: {said}")
+        if line["state"] != "done":
+            made = [line[name] for name in ("resource_id", "status", "fee", "total")]
+            check(made == [None] * 4, f"not done, and made: {said}")
+            lost = not first and before["state"] == "done" and line["state"] != "unknown"
+            check(not lost, f"what was done is not any more: {said}")
+            continue
+        row = there.get(line["resource_id"])
+        if ref_id in desk.altered:
+            continue
+        if row is None:
+            raise Wrong(f"nobody made it: {said}")
+        if line["operation"] != "update_fiat_account":
+            of[row["id"]].add(ref_id)
+            check(row.get("ref_id", ref_id).casefold() == ref_id.casefold(), f"not {row}: {said}")
+        for name in ("fee", "total"):
+            amounts = row.get(name), line[name]
+            same = amounts[0] == amounts[1] or (
+                None not in amounts and dec(amounts[0]) == dec(amounts[1])
+            )  # type: ignore[arg-type]
+            check(same, f"{name} is {row.get(name)}: {said}")
+        if line["operation"] == WITHDRAWAL:
+            check(line["status"] in (row["status"], "PENDING"), f"is {row['status']}: {said}")
+            last = after.get("intent") != line["intent"]
+            check(not (settled and last) or line["status"] == row["status"], f"{row}: {said}")
+            shown = json.loads(line["facts"])
+            for name in ("profile_id", "fiat_account_id", "asset"):
+                check(shown[name] == row[name], f"{name} is {row[name]}: {said}")
+            amount = shown["amount"]
+            check(amount is None or dec(amount) == dec(row["amount"]), f"{row['amount']}: {said}")
+    twice = {id_: names for id_, names in of.items() if len(names) > 1}
+    check(not twice, f"made once, for several: {twice}")
+
+
+def looked_at(desk: Desk, who: str, frame: pd.DataFrame, before: list[Row]) -> None:
+    """``fl.resume`` looks at each entry that was open ``before``, and shows of it what the journal
+    has now."""
+    last = {line["ref_id"]: line for line in before}
+    wanted = {ref_id for ref_id, line in last.items() if line["state"] in ("unknown", "absent")
+              or line["status"] == "PENDING"}  # fmt: skip
+    done = {line["ref_id"] for line in before if line["state"] == "done"}
+    shown = {row["ref_id"]: row for row in frame.to_dict("records")}
+    missing = wanted - shown.keys() - (done - {n for n in done if last[n]["status"] == "PENDING"})
+    check(not missing, f"{missing} is open, and fl.resume did not look at it")
+    now = {line["ref_id"]: line for line in lines_of_journals(desk, who)
+           if line["state"] == "done"}  # fmt: skip
+    for ref_id, row in shown.items():
+        line = now.get(ref_id)
+        check((row["state"] == "done") == (line is not None), f"{row} is shown, there is {line}")
+        if line is not None:
+            got = row["resource_id"], row["status"]
+            check(got == (line["resource_id"], line["status"]), f"{row} is shown of {line}")
+            off = line["total"] is not None and dec(line["total"]) != row["total"]
+            check(not off, f"{row} is shown of {line}")
+
+
+def made(desk: Desk, one: Any, **asked: str) -> None:
+    """What somebody was given as made is what the service has, and was ``asked`` for."""
+    row, got = at_the_service(desk)[one.id], one.to_json()
+    later = ("status", "updated_at", "secondary_status", "status_details", "late")
+    differ = {name for name in row.keys() | got.keys() if row.get(name) != got.get(name)}
+    check(not differ - {*later}, f"{sorted(differ)} of {got} is another than in {row}")
+    wrong = {name for name, value in asked.items() if row.get(name) != value}
+    check(not wrong, f"{asked} was asked for, and there is {row}")
+
+
+def batched(desk: Desk, found: pd.DataFrame, given: Sequence[Row]) -> None:
+    """What a table of payments says of each is so at the service, beside what was given."""
+    theirs = at_the_service(desk)
+    for row, asked in zip(found.to_dict("records"), given, strict=True):
+        same = {name: row[name] for name in asked} == asked
+        check(same, f"{asked} was given, and it shows {row}")
+        if row["state"] == "done":
+            there = theirs[row["transfer_id"]]
+            got = [there["ref_id"], there["amount"], *(dec(there[n]) for n in ("fee", "total"))]
+            check(got == [row[n] for n in ("ref_id", "amount", "fee", "total")], f"{row}, {there}")
+            check(row["status"] in (there["status"], "PENDING"), f"{row} is {there['status']}")
+        else:
+            nothing = row["state"] == "refused" and not isinstance(row["transfer_id"], str)
+            check(nothing, f"it was not made: {row}")
+
+
+def each_word_is_so(desk: Desk) -> None:
+    """What was said under cells and on terminals of a transfer, by its id, is so."""
+    theirs = at_the_service(desk) | desk.vanished
+    began = {line["resource_id"]: line["recorded_at"] for who in desk.people
+             for line in lines_of_journals(desk, who) if line["resource_id"]}  # fmt: skip
+    for text in desk.said:
+        for line in text.splitlines():
+            for at, outcome, id_ in _SAID.findall(line):
+                row = theirs.get(id_)
+                check(row is not None, f"{line} was said, and there is no such transfer")
+                failed = outcome == "but it FAILED and moved nothing"
+                right = (
+                    row["status"] == "FAILED" if failed else outcome in (row["status"], "PENDING")
+                )  # type: ignore[index]
+                check(right, f"{line} was said, and it is {row}")
+                check(failed or outcome != "FAILED", f"{line} was said of {row}")
+                if at.strip() and id_ in began and not desk._skews:
+                    known = str(fl.base.values.Instant.from_ns(began[id_]))
+                    wanted = f"{known[:10]} {known[11:16]}"
+                    check(wanted.endswith(at.strip()), f"{line} was said of what began at {wanted}")
+
+
 def asked_first(desk: Desk, who: str, *, new: bool) -> None:
     """A journal that came from a backup pays nothing before the service was asked."""
     for path in desk.journal(who).glob("*.sqlite") if new else ():
@@ -412,6 +553,91 @@ def counted(store: fl.Store, result: SyncResult, had: dict[str, Row]) -> None:
     check(done.changed >= len(differ), f"{differ} is another, and the sync says {done}")
     written = done.new + done.changed
     check((done.part is None) == (not written), f"{written} rows were written: {done}")
+
+
+def marks(store: fl.Store) -> dict[str, dict[str, int]]:
+    """Up to where (ns) each table of a store is known, by its files."""
+    assert isinstance(store.path, Path)
+    return {table: {name: moment(mark["at"]) for name, mark in found.items()}
+            for table, found in watermarks(store.path).items()}  # fmt: skip
+
+
+def asked_for(
+    desk: Desk, who: str, result: SyncResult, marks: dict[str, dict[str, int]], *, full: bool
+) -> None:
+    """A sync has asked for what may have changed since it was last known, and for no more; it says
+    how many pages and rows came. (Not where anything went wrong.)"""
+    if desk.met[who] or desk.misled or desk.deaf or desk.longest_page or desk._skews:
+        return
+    asked = [(urlsplit(url), answer) for url, answer in desk.answers[who]]
+    balances = [url.path for url, _ in asked if "/balances/" in url.path]
+    for table, path in _LISTS.items():
+        if table not in {one.table for one in result.tables}:
+            continue
+        known, done, ids, pages, first = marks.get(table, {}), result[table], set[str](), 0, None
+        rows = 0
+        before_balances = True
+        for url, answer in asked:
+            before_balances &= "/balances/" not in url.path
+            if url.path != path:
+                continue
+            if answer.status == 401:  # its token or its secret was another's
+                continue
+            check(answer.status == 200, f"{url} was answered with {answer.status}")
+            query = parse_qs(url.query)
+            if "created_at.lt" in query or query.get("limit") == ["1"]:
+                continue  # a look at old rows, or at the newest
+            first = query if first is None else first
+            (items,) = (one for one in json.loads(answer.body).values() if isinstance(one, list))
+            ids |= {row["id"] for row in items}
+            pages += query["order"] == ["ASC"]  # else it looks from the other end
+            rows += before_balances * len(items)
+        lists = done.new + done.changed + done.unchanged
+        ended = not desk.garbled and not desk.vanished and not desk.was_garbled
+        check(not ended or lists == len(ids), f"{len(ids)} of {table} came, and it says {done}")
+        check(done.pages == pages, f"{pages} pages of {table} came, and it says {done}")
+        check(not ended or 0 <= done.fetched - rows <= done.new + done.changed, f"{rows}, {done}")
+        name = "updated" if "updated" in known else "created"
+        if known and not full and table in ("transfers", "events"):
+            assert first is not None
+            got = {one: moment(text) for one, (text,) in first.items() if "_at." in one}
+            wanted = {f"{name}_at.gte": known[name] - _BEFORE_IT_NS}
+            check(got == wanted, f"{table} was asked for from {got} on, not {wanted}")
+        elif table == "transfers" or full:
+            check(first is not None and not any("_at." in one for one in first), f"{first}")
+    pairs = Counter(balances)
+    quiet = max(pairs.values(), default=0) <= 1
+    seen = {one.table: one.new for one in result.tables}.get("balances")
+    check(not quiet or seen in (None, len(pairs)), f"{len(pairs)} balances, and it says {seen}")
+
+
+def written_down(desk: Desk, who: str, request: Outgoing) -> None:
+    """What changes anything is in the journal of who sends it, as it is sent, and as not known to
+    be done, before it is sent."""
+    made = request.method in ("POST", "PUT") and "/oauth2/" not in request.url
+    body = json.loads(request.body or b"{}") if made else {}
+    if desk.doing.get(who) not in _JOURNALLED or not made:
+        return
+    found = []
+    for path in sorted(desk.journal(who).glob("*.sqlite")):
+        with closing(sqlite3.Connection(path)) as database:
+            found += database.execute(
+                "SELECT number, operation, body, store, (SELECT state FROM events WHERE intent = "
+                "intents.number ORDER BY number DESC LIMIT 1), facts, batch FROM intents "
+                "WHERE ref_id = ?", (body.get("ref_id"),)
+            ).fetchall()  # fmt: skip
+    check(len(found) == 1, f"{body.get('ref_id')} is sent, and in the journal there is {found}")
+    _, operation, kept, store, state, facts, batch = found[0]
+    check(state in ("unknown", "done"), f"{body['ref_id']} is sent, and is {state}")
+    masked = "account_number" in str(body)
+    same = json.loads(kept) == body or masked
+    check(same, f"{request.body!r} is sent, and the journal of {who} has {kept!r}")
+    check(store == str(desk.root / "store"), f"{body['ref_id']} is of the store {store}")
+    check((batch is None) == (desk.doing[who] != "batch"), f"{body['ref_id']} is of {batch}")
+    shown = json.loads(facts)
+    for name in ("amount", "profile_id", "fiat_account_id", "asset"):
+        if operation == WITHDRAWAL and name in body:
+            check(shown[name] == body[name], f"{body['ref_id']}: {name} was shown as {shown}")
 
 
 def has_all(
@@ -625,8 +851,11 @@ def at_the_end(desk: Desk) -> None:
 
     # Whatever was begun is ended: each payment is there once, and as its people were told.
     for name in ("payer", "auditor"):
+        before = lines_of_journals(desk, name)
         with desk.client(name) as client:
-            fl.resume(client, say=desk.said.append)
+            frame = fl.resume(client, say=desk.said.append)
+        looked_at(desk, name, frame, before)
+        each_line_is_so(desk, name, settled=True)
     person = desk.people["payer"]
     for wish in desk.wishes.values():
         if not wish.paid:
@@ -655,6 +884,8 @@ def at_the_end(desk: Desk) -> None:
         ]  # fmt: skip
         check(not left_open, f"after fl.resume the journal of {who} still has {left_open} unknown")
     journals_keep(desk, "payer", "auditor")
+    for who in ("payer", "auditor"):
+        each_line_is_so(desk, who)
     bodies = [
         json.loads(body) for (body,) in desk.service.database.all("SELECT body FROM fiat_accounts")
     ]
@@ -768,6 +999,9 @@ def at_the_end(desk: Desk) -> None:
 
 def nothing_is_left(desk: Desk) -> None:
     """No secret anywhere, no whole account number where people look, no file that is open."""
+    each_word_is_so(desk)
+    for who in ("payer", "auditor"):
+        each_line_is_so(desk, who)
     said_all = "\n".join([*desk.trace, *desk.said])
     for (body,) in desk.service.database.all("SELECT body FROM fiat_accounts"):
         wire = json.loads(body)["fiat_network_instructions"].get("wire") or {}

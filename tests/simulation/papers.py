@@ -439,6 +439,7 @@ def changed_since(desk: Desk) -> None:
     with heard(desk, dearer) as client:
         plan, begun = planned(client, "since-c", amount="4.63"), len(desk.said)
         if plan.fee is not None:
+            desk.altered.add("since-c")
             plan.submit(plan.code)
             told = [text for text in desk.said[begun:] if "not as its card showed" in text]
             check(len(told) == 1, f"of a dearer payment it is said: {desk.said[begun:]}")
