@@ -44,19 +44,30 @@ def wall_ns() -> int:
     return Virtual.now_ns + (0 if Virtual.at_service else Virtual.skew_ns())
 
 
+class Awaited(Future[Any]):
+    """What ``work`` gives, done as late as it may be: when somebody asks for it."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__()
+        self._work = work
+
+    def result(self, timeout: float | None = None) -> Any:
+        if not self.done():
+            try:
+                self.set_result(self._work())
+            except Exception as error:  # noqa: BLE001 - raised again in the next line
+                self.set_exception(error)
+        return super().result(timeout)
+
+
 class Inline:
-    """An executor that does at once what it is given."""
+    """An executor without threads: what it is given is done when its result is asked for."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        """Of a pool nothing is kept: it has no threads."""
+        """Of a pool nothing is kept."""
 
     def submit(self, work: Callable[..., Any], *args: Any, **keywords: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(work(*args, **keywords))
-        except Exception as error:  # noqa: BLE001 - raised again where the result is asked for
-            future.set_exception(error)
-        return future
+        return Awaited(functools.partial(work, *args, **keywords))
 
     def map(self, work: Callable[..., Any], *items: Any) -> Iterator[Any]:
         return iter([work(*item) for item in zip(*items, strict=False)])
