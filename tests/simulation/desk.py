@@ -189,6 +189,8 @@ class Desk:
         """By how many cents a balance changed without a transfer."""
         self.backed_up: Facts | None = None
         """What a restored store must have; ``None`` before the first backup."""
+        self.backed_up_at = 0, 0
+        """When that began and ended (ns)."""
         self.lost = False
         self.shared = {
             one.more["intent"] for one in happenings if (one.who, one.what) == ("auditor", "pay")
@@ -592,7 +594,10 @@ class Person:
             sometimes("of two machines that published at once one was told", beaten)
             met = list(desk.met[self.name])
             if getattr(error, "reason", "") == "restored_journal":
+                begun = len(desk.said)
                 fl.resume(desk.client(self.name), say=desk.said.append)
+                with desk.schedule.aside():
+                    oracles.missed(desk, self.name, desk.said[begun:])
             text = f"{type(error).__name__}: {error}"
             desk.said.append(text)
             desk.note(f"{self.name} {one.what}: {text}")
@@ -969,7 +974,9 @@ class Person:
 
     def backup(self, _client: Client) -> None:
         before = copy.deepcopy(self.desk.facts)
+        begun = Virtual.now_ns
         done = self.desk.store().backup(self.desk.root / "backup")
+        self.desk.backed_up_at = begun, Virtual.now_ns
         if not done.journals:
             before.paid.clear()
         self.desk.backed_up = before

@@ -60,10 +60,14 @@ _CHANGE: Final = re.compile(r"a change of (-?[0-9.]+)")
 _NOTED: Final = re.compile(r"/store/(runs/|\.lock$|\.staging/)|/\.[^/]+\.tmp$")
 """What proves nothing, and may be lost; what a killed run left."""
 _SAID: Final = re.compile(
-    r"already submitted((?: \d{4}-\d\d-\d\d)? \d\d:\d\d| *)[^:]*?(?: UTC)?, "
+    r"(?:already submitted ((?:\d{4}-\d\d-\d\d )?\d\d:\d\d) UTC)?, "
     r"(but it FAILED and moved nothing|[A-Z]+): withdrawal ([0-9a-f-]{36})"
 )
-"""Of a payment that was made before: when, as what, and its id."""
+"""Of a payment: when, if it was made before, as what it was seen, and its id."""
+_MISSED: Final = re.compile(
+    r"not in the restored journal: (\S+) (\S+) of (\S+) (\S+), (\S+), ref_id (.*): paid since"
+)
+_HOUR_NS: Final = 3600 * 10**9
 _JOURNALLED: Final = ("pay", "command", "batch", "approved", "convert", "receive", "register")
 _LISTS: Final = {
     "transfers": "/v2/transfer/transfers", "events": "/v2/events",
@@ -408,6 +412,26 @@ def looked_at(desk: Desk, who: str, frame: pd.DataFrame, before: list[Row]) -> N
             check(got == (line["resource_id"], line["status"]), f"{row} is shown of {line}")
             off = line["total"] is not None and dec(line["total"]) != row["total"]
             check(not off, f"{row} is shown of {line}")
+
+
+def missed(desk: Desk, who: str, said: Sequence[str]) -> None:
+    """Of a journal that came back from a backup is said what was paid from an hour before that on,
+    and is not in it, and nothing else."""
+    lines = lines_of_journals(desk, who)
+    known = {line["resource_id"] for line in lines} | {line["ref_id"].casefold() for line in lines}
+    unknown = {id_: row for id_, row in at_the_service(desk).items() if row["direction"] == "DEBIT"
+               and not known & {id_, (row.get("ref_id") or "").casefold()}}  # fmt: skip
+    must, may = ({id_ for id_, row in unknown.items() if moment(row["created_at"]) >= at - _HOUR_NS}
+                 for at in reversed(desk.backed_up_at))  # fmt: skip
+    told = {found[2]: found for text in said if (found := _MISSED.match(text))}
+    right = must <= told.keys() <= may or desk._skews or desk.misled
+    check(right, f"paid since a backup: {must} to {may}, and said: {told.keys()}")
+    for id_, found in told.items():
+        row = at_the_service(desk)[id_]
+        got = found[1], dec(found[3]), found[4], moment(found[5]), found[6]
+        wanted = (row["type"], dec(row["total"]), row["asset"], moment(row["created_at"]),
+                  str(row.get("ref_id")))  # fmt: skip
+        check(got == wanted, f"{found[0]} was said of {row}")
 
 
 def made(desk: Desk, one: Any, **asked: str) -> None:
