@@ -18,6 +18,7 @@ from fundlab.store.objects import Objects
 from fundlab.store.remote import RemotePath
 from tests.simulation.environment import Virtual
 from tests.simulation.reading import Row, rows
+from tests.simulation.schedule import Wrong
 
 
 class Bucket(Objects):
@@ -52,6 +53,8 @@ class Bucket(Objects):
 
     @contextmanager
     def _written(self, path: str) -> Iterator[None]:
+        if path.rpartition("/")[2].startswith("."):
+            raise Wrong(f"{path} shows in a bucket, which takes files in one piece")
         kind = self._put(path)
         if kind == "refused":
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)

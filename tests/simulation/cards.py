@@ -4,6 +4,7 @@ plan and its payment; waits that end without an answer."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from email.utils import formatdate
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tests.simulation.desk import Desk
 
 _DAY: Final = 24 * 3600 * NS
+_CODE: Final = re.compile("[2-9A-HJKMNP-Z]{4}-[2-9A-HJKMNP-Z]{4}")
 
 
 def _money(value: Decimal, asset: str = "") -> str:
@@ -103,6 +105,27 @@ def shown(desk: Desk) -> None:
                 beside = {row.label: row.detail for row in plan.rows}
                 check(beside["To"] == f"{bank} {number}", f"to {beside['To']}, not {bank} {number}")
                 check(beside["Account"] == f"{network} · {status}", f"{network}: {beside}")
+                of_kind = "CUBIX" if network == "CUBIX" else "WIRE"
+                usual = sorted({Decimal(row["fee"]) for row in mine
+                                if row["type"] == f"{of_kind}_WITHDRAWAL"})  # fmt: skip
+                span = " to ".join(f"{one:.2f}" for one in (*usual[:1], *usual[1:][-1:]))
+                wanted_fee = "as for the last withdrawal to this account"
+                if fee is None:
+                    wanted_fee = "the service says it when the withdrawal is made"
+                    wanted_fee = (
+                        f"of late {span} USD; none to this account" if usual else wanted_fee
+                    )
+                check(beside["Fee"] == wanted_fee, f"of {usual} it says {beside['Fee']}")
+                check((beside["Available after"] == "less the fee") == (total is None), f"{beside}")
+                check(_CODE.fullmatch(plan.code), f"{plan.code} is no code")
+                for more_cents in (0, 1) if fee is None and usual and name == "amount" else ():
+                    most = has - usual[-1] + Decimal(more_cents) / 100
+                    told = fl.plan_withdrawal(
+                        client, profile_id=profile, fiat_account_id=body["id"], amount=most,
+                        ref_id="card-most", say=say, **given,
+                    ).warnings  # fmt: skip
+                    count = sum("would not be covered" in text for text in told)
+                    check(count == more_cents, f"{most} of {has}, with {usual}: {told}")
                 others = [
                     row for row in to_it if row["status"] != "FAILED"
                     and Decimal(row[name]) != wanted
@@ -171,7 +194,8 @@ def between(desk: Desk) -> None:
         refuses(lambda: ours.submit(ours.code), other.id, by=ActionRefused, reason="duplicate")
         refuses(lambda: plan(client, 11), other.id, by=ActionRefused, reason="duplicate")
         card = repr(plan(client, 11, allow_duplicate=True))
-        check(other.id in card and "was submitted" in card, f"one that is alike: {card}")
+        at = f"was submitted {str(other.created_at)[11:16]} UTC already"
+        check(other.id in card and at in card, f"one that is alike: {card}")
         # by a total that comes to the same
         amount = Decimal(other.total.text)
         refuses(lambda: fl.plan_withdrawal(client, total=str(amount), ref_id="between-total",
@@ -233,6 +257,10 @@ def between(desk: Desk) -> None:
             lines = [text for text in ours.unchecked if "by one clock" in text]
             check(len(lines) == told, f"{minutes} minutes apart: {ours.unchecked}")
             check(("Not checked" in repr(ours)) == bool(ours.unchecked), f"{ours!r}")
+            begun = len(desk.said)
+            ours.look_again()
+            lines = [text for text in desk.said[begun:] if text.startswith("not checked: ")]
+            check(len([one for one in lines if "by one clock" in one]) == told, f"said: {lines}")
 
     # an old answer that something in between gives once more
     with desk.client("payer") as client:
@@ -261,6 +289,26 @@ def between(desk: Desk) -> None:
         fl.resume(client, say=say)
         again = book.find("between-17")
         check(again is not None and again.state == "absent", f"it was not made: {again}")
+
+
+def many(desk: Desk) -> None:
+    """Of a day on which more was paid than a plan looks at first, the earliest is found, too."""
+    profile, account, say = desk.profiles[0], desk.account, desk.said.append
+    asked = {"profile_id": profile, "fiat_account_id": account}
+    with desk.client("payer") as client:
+        made = [client.create_fiat_withdrawal(amount=f"0.{one}", asset="USD", **asked)
+                for one in range(40, 67)]  # fmt: skip
+        first = made[0]
+        refuses(lambda: fl.plan_withdrawal(client, amount="0.40", ref_id="many-1", say=say,
+                                           **asked),
+                first.id, by=ActionRefused, reason="duplicate")  # fmt: skip
+        late = fl.plan_withdrawal(client, amount="0.39", ref_id="many-2", say=say, **asked)
+        (also,) = [text for text in late.warnings if text.startswith("Also to this account")]
+        check(f"and {len(made) - 3} more" in also, f"{len(made)} were made, and it says {also}")
+        fresh = {"journal": str(desk.root / "many")}
+    with desk.client("payer", **fresh) as client:  # of the journal of somebody else
+        again = client.create_fiat_withdrawal(amount="0.39", asset="USD", **asked)
+        refuses(lambda: late.submit(late.code), again.id, by=ActionRefused, reason="duplicate")
 
 
 def waited(desk: Desk) -> None:

@@ -186,7 +186,9 @@ def tables(desk: Desk, client: Client) -> None:
 
     for what, *said in (
         ([one], "list"), (pd.DataFrame([{"amount": "1"}]), "profile_id"),
-        (pd.DataFrame([one]).iloc[:0], "empty"), (pd.DataFrame([one | {"total": "1"}]), "total"),
+        (pd.DataFrame([one]).iloc[:0], "empty"),
+        *((pd.DataFrame([one | {name: "1"}]), f"has the column {name}, which")
+          for name in ("total", "allow_duplicate")),
         (pd.DataFrame([one | {"ref-id": "a"}]), "ref_id"),
         (pd.DataFrame([one | {"state": "done"}]), "state"),
         (pd.DataFrame([[*one.values(), "2"]], columns=[*one, "amount"]), "2 columns amount"),
@@ -342,6 +344,13 @@ def usage(desk: Desk, store: fl.Store) -> None:
     for name in list(store.pins())[:1]:
         refuses(lambda name=name: store.pin(name), "choose another", by=StoreError)  # type: ignore[misc]
     refuses(lambda: store.annotate("nobody", comment="a"), "nobody")
+    row = store.read("transfers", columns=["id"])["id"][0]
+    refuses(lambda: store.annotate(row, comment="\ud800"), "half a character")
+    (desk.root / "partly").mkdir()
+    (desk.root / "partly" / "balances").write_text("")  # the last of them takes no files
+    refuses(lambda: store.publish(desk.root / "partly"), by=StoreError)
+    there = [path.name for path in (desk.root / "partly").rglob("*") if path.is_file()]
+    check(there == ["balances"], f"what cannot be published has left {there}")
     refuses(lambda: store.accept_gone(["nobody"], by="a", reason="b"), "nobody")
     refuses(lambda: store.accept_gone(by="", reason="b"), "by")
     refuses(lambda: store.accept_set_aside(by="a", reason=""), "reason")
@@ -555,7 +564,7 @@ def repeated(desk: Desk) -> None:
 _LATER: Final[dict[Callable[[Desk], None], float]] = {
     papers.signed: 0.3, papers.changed_since: 0.3, papers.in_doubt: 0.3, papers.updated: 0.3,
     papers.unlisted: 0.3, papers.journals_damaged: 0.3, papers.accepted: 0.1,
-    cards.shown: 0.3, cards.waited: 0.3, cards.between: 0.3, cards.together: 0.3,
+    cards.shown: 0.3, cards.waited: 0.3, cards.between: 0.3, cards.together: 0.3, cards.many: 0.2,
     shelves.otherwise: 0.15, shelves.elsewhere: 0.1, shelves.results: 0.1, shelves.lists: 0.3,
     shelves.objects: 0.3, shelves.side_by_side: 0.15, shelves.odd: 0.1, shelves.scanned: 0.15,
     shelves.died: 0.15, shelves.later: 0.1, shelves.published: 0.1, shelves.spoilt: 0.15,

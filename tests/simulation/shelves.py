@@ -186,6 +186,20 @@ def otherwise(desk: Desk) -> None:
         done = store.sync(client, progress=False)
         check(not done.unreported and not done.set_aside, f"all is well, yet: {done}")
 
+    def none(request: Outgoing, send: Callable[[], Any]) -> Answer | Failure:
+        if "/balances/" not in request.url:
+            return cast("Answer", send())
+        body = json.dumps({"title": "No", "status": 404}).encode()
+        return Answer(404, copy.copy(send().headers), body)
+
+    pairs = {*zip(store.read("balances")["profile_id"], store.read("balances")["asset"],
+                  strict=True)}  # fmt: skip
+    with heard(desk, none) as client:  # that none is seen any more is said, and published
+        done = store.sync(client, progress=False)
+    got = {*done.unreported}, done["balances"].new, done["balances"].part is not None
+    check(got == (pairs, 0, True), f"of no balance: {got}")
+    oracles.sound(desk, store)
+
 
 def odd(desk: Desk) -> None:
     """Lists that end early, leave a row out, or know no filter: a sync brings what there is, and
@@ -218,6 +232,24 @@ def odd(desk: Desk) -> None:
         if lists(request) and found.status == 200:
             return changed(found, lambda page: page | {
                 "items": [row for row in page["items"] if row["id"] != some]})  # fmt: skip
+        return found
+
+    def unread(request: Outgoing, send: Callable[..., Any]) -> Any:
+        """The newest rows, by when they were made and changed, cannot be read."""
+        found = send()
+        if lists(request) and found.status == 200:
+            return changed(found, lambda page: page | {"items": [
+                row | {"amount": "1,5"} if row["id"] in newest else row
+                for row in page["items"]]})  # fmt: skip
+        return found
+
+    def undated(request: Outgoing, send: Callable[..., Any]) -> Any:
+        """Rows that do not say when they were changed."""
+        found = send()
+        if lists(request) and found.status == 200:
+            return changed(found, lambda page: page | {"items": [
+                {name: value for name, value in row.items() if name != "updated_at"}
+                for row in page["items"]]})  # fmt: skip
         return found
 
     def denied(request: Outgoing, send: Callable[..., Any]) -> Any:
@@ -255,6 +287,18 @@ def odd(desk: Desk) -> None:
         new = client.create_fiat_withdrawal(
             amount="0.07", asset="USD", profile_id=desk.profiles[0], fiat_account_id=desk.account
         ).id
+    rows_now = oracles.at_the_service(desk)
+    newest = {max(rows_now, key=lambda id_: moment(rows_now[id_][name]))
+              for name in ("created_at", "updated_at")}  # fmt: skip
+    done, store = synced("unread", unread, full=True)
+    aside = {row.id for row in done.set_aside}
+    check(aside == newest, f"{newest} cannot be read, and set aside is {aside}")
+    known = {*store.read("transfers", columns=["id"])["id"]}
+    check(known >= rows_now.keys() - newest, "what cannot be read has kept others out")
+    done, store = synced("undated", undated, full=True)
+    times = store.read("transfers", columns=["id", "updated_at"])
+    late = [id_ for id_, at in times.to_numpy() if id_ in rows_now and not pd.isna(at)]
+    check(not late, f"the service does not say any more when {late} changed")
     for name, answer, gone, refused in (
         ("left-out", without, False, False), ("denied", denied, False, True),
         ("not-found", not_found, True, False),
@@ -354,8 +398,12 @@ def lists(desk: Desk) -> None:
 def ids(desk: Desk) -> None:
     """Ids of any length and letters are kept apart, loaded, stored, and known again."""
     theirs = sorted(oracles.at_the_service(desk))
-    called = {id_: f"{'ü' * (number % 3)}{id_[: 1 + number % 36]}-{number}" * (1 + number % 5)
-              for number, id_ in enumerate(theirs)}  # fmt: skip
+    # (few are longer than what is hashed side by side)
+    called = {
+        id_: f"{'ü' * (number % 3)}{id_[: 1 + number % 36]}-{number}"
+        * (5 if number % 40 < 4 else 1)
+        for number, id_ in enumerate(theirs)
+    }
     asked: list[str] = []
 
     def answer(request: Outgoing, send: Callable[..., Any]) -> Any:
@@ -377,6 +425,7 @@ def ids(desk: Desk) -> None:
         again = store.sync(client, tables="transfers", full=True, progress=False)
         check(not again.new and not again.changed, f"known again: {again}")
         check(again["transfers"].unchanged == len(theirs), f"{again}")
+        oracles.sound(desk, store)
         mine = store.read("transfers")
         check({*mine["id"]} == {*called.values()}, "not the same ids in a store")
         some = [*called.values()][::7]
@@ -529,6 +578,7 @@ def results(desk: Desk) -> None:
         check(frame["new"].to_dict() == counts and not frame["changed"].any(), f"{frame}")
         check(done.new == sum(counts.values()) and not done.changed, f"{done.new} came of {counts}")
         refuses(lambda: done["transfer"], by=KeyError)
+        (left := path / "runs" / f".sync.json.{'0' * 32}.tmp").write_bytes(b"")
         seen = done["balances"]
         check((seen.fetched, seen.changed, seen.unchanged, seen.pages) == (seen.new, 0, 0, 0), "of "
               f"balances it is said: {seen}")  # fmt: skip
@@ -537,6 +587,7 @@ def results(desk: Desk) -> None:
         check(done.to_json()["store"] == str(path) and len(done.to_json()["tables"]) == len(TABLES),
               f"{done.to_json()}")  # fmt: skip
         again = store.sync(client, progress=False)
+        check(not left.exists(), "what a killed run left half written is still there")
         others = [entry for entry in again.tables if entry.table != "balances"]
         check(not any(entry.new or entry.changed or entry.part for entry in others), f"{again}")
         one = store.sync(client, tables="events", progress=False)
