@@ -491,8 +491,10 @@ def later(desk: Desk) -> None:
     store = fl.Store(copied)
     theirs = oracles.at_the_service(desk)
     by_time = sorted(theirs, key=lambda id_: (theirs[id_]["created_at"], id_))
-    old = [id_ for id_ in by_time
-           if moment(theirs[id_]["updated_at"]) < Virtual.now_ns - 5 * _DAY][:40]  # fmt: skip
+    aside = store.set_aside()
+    was_aside = {*aside["id"]} if len(aside) else set()
+    old = [id_ for id_ in by_time if id_ not in was_aside
+           and moment(theirs[id_]["updated_at"]) < Virtual.now_ns - 5 * _DAY][:40]  # fmt: skip
     silent, unread, gone = old[1], old[-2], old[len(old) // 2]
     told: dict[str, Any] = {}
 
