@@ -51,7 +51,7 @@ def main(chosen_seeds: Sequence[int] | None = None) -> int:
     parser.add_argument("--states", action="store_true", help="how often each rare state was")
     parser.add_argument("--stop", action="store_true", help="end with the first seed that fails")
     parser.add_argument("--shrink", action="store_true", help="find the fewest happenings")
-    parser.add_argument("--lines", type=Path, help="write to this file which lines each reaches")
+    parser.add_argument("--lines", type=Path, help="a file for the lines each reaches that passes")
     parser.add_argument("--list", action="store_true", help="print what happens, and run nothing")
     given = parser.parse_args()
     without = {int(number) for number in given.without.split(",") if number}
@@ -71,13 +71,13 @@ def main(chosen_seeds: Sequence[int] | None = None) -> int:
             resource.setrlimit(resource.RLIMIT_CPU, (int(environment.real_cpu_s()) + LONGEST_S, -1))
         with nullcontext({}) if given.lines is None else lines_reached() as lines:
             desk, problem = run(seed, given.days, chosen, quiet=given.bug is not None)
-        reached[seed] = desk.digest, lines
         if given.trace:
             print(*desk.trace, sep="\n")
         if given.twice and digests.setdefault(seed, desk.digest) != desk.digest:
             failed += 1
             print(f"seed {seed} has made another trace before: {digests[seed]}")
         if problem is None:
+            reached[seed] = desk.digest, lines
             continue
         failed += 1
         if given.bug is not None:
