@@ -167,6 +167,15 @@ def test_a_token_that_is_refused_after_a_lost_answer_is_no_denial(
     assert "nothing was sent" not in str(caught.value)
 
 
+def test_what_an_answer_adds_of_its_own_does_not_make_it_anothers(
+    server: scripted.Scripted, client: Client
+) -> None:
+    """What was made is looked at in full only where a conflict names it."""
+    made = CREATES["create_fiat_withdrawal"][1] | {"id": "t-1", "metadata": {"source": "api"}}
+    server.script(answer(made))
+    assert call(client, "create_fiat_withdrawal").id == "t-1"
+
+
 def test_what_the_service_added_is_no_reason_for_another_ref_id(
     server: scripted.Scripted, client: Client
 ) -> None:

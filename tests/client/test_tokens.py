@@ -70,6 +70,15 @@ def test_a_token_is_renewed_when_its_time_is_up() -> None:
     assert ask(source, "a") == "token-2"
 
 
+def test_in_a_forked_process_its_parents_locks_are_not_waited_for() -> None:
+    source = Endpoint("a").source()
+    source._process, source._renewal = -1, None  # type: ignore[assignment]
+    assert ask(source, "a") == "token-1"
+    source._process, source._swap = -1, None  # type: ignore[assignment]
+    source.reject(Secret("token-1"))
+    assert ask(source, "a") == "token-2"
+
+
 def test_a_scope_the_credential_lacks_does_not_spoil_the_others() -> None:
     endpoint = Endpoint("a")
     source = endpoint.source()

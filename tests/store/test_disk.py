@@ -90,6 +90,12 @@ def test_what_fails_leaves_nothing(tmp_path: Path, error: BaseException, way: st
     assert path.read_bytes() == b"old"
 
 
+def test_a_file_that_is_replaced_is_as_others_of_this_user_are(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    replace(tmp_path / "file")
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 def test_what_cannot_be_replaced_or_removed_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()

@@ -317,6 +317,15 @@ class TestFilters:
 
 
 class TestOtherTables:
+    def test_a_flag_is_true_or_false(self) -> None:
+        service = FakeService()
+        with pytest.raises(
+            InvalidRequest, match="is_test='yes' is not accepted; give True or False"
+        ):
+            load_events(service, is_test="yes")
+        load_events(service, is_test=False)
+        assert [params["is_test"] for _, params in service.calls] == ["false"]
+
     def test_types_of_nothing(self) -> None:
         service = FakeService()
         for load in (load_events, load_addresses, load_fiat_accounts, load_deposit_instructions):
