@@ -577,6 +577,7 @@ class Person:
         if desk.lost and self.name == "payer":
             return False  # whose journal may be on its way back
         alone, before = not desk.busy, oracles.unfinished(desk)
+        loose = oracles.loose(desk)
         desk.met[self.name].clear()
         desk.answers[self.name].clear()
         desk.posted.pop(self.name, None)  # what was sent before is another call
@@ -613,7 +614,7 @@ class Person:
         if not desk.busy:
             oracles.bounded(desk)
             if alone and desk.attempts == number:
-                oracles.lasting(desk)
+                oracles.lasting(desk, loose)
         desk.note(f"{self.name} {one.what}: done")
         return True
 

@@ -523,10 +523,16 @@ def tidy(desk: Desk, before: set[Path]) -> None:
         check(not left, f"what failed left {sorted(map(str, left))}")
 
 
-def lasting(desk: Desk) -> None:
-    """What somebody has done, and nobody else was at anything, no power cut takes away."""
-    left = [name for name in desk.disk.loose(desk.root / "store") if not _NOTED.search(name)]
-    check(not left, f"done, and a power cut may take {left}")
+def loose(desk: Desk) -> set[str]:
+    """The files of the store whose names a power cut may take."""
+    return {name for name in desk.disk.loose(desk.root / "store") if not _NOTED.search(name)}
+
+
+def lasting(desk: Desk, before: set[str]) -> None:
+    """What somebody has done, and nobody else was at anything, no power cut takes away; what one
+    who was killed left ``before`` it may go."""
+    left = loose(desk) - before
+    check(not left, f"done, and a power cut may take {sorted(left)}")
 
 
 def bounded(desk: Desk) -> None:
