@@ -193,6 +193,7 @@ def test_a_close_is_a_pin_of_what_is_known() -> None:
     )
     made = closes.seal(store, {"period": "2026-01", "basis": "created"}, "held", "seen")  # type: ignore[arg-type]
     assert (made.pin, made.state, made.seen) == ("close-2026-01-created-8", "closed", "seen")
+    assert made == Close(made.record, "closed"), "what it was made of is no part of it"
     ((kind, content, held),) = kept
     assert (kind, held, content["publications"]) == (
         "close", "held", {name: n for n, name in enumerate(closes.TABLES, 1)},
@@ -311,6 +312,7 @@ def test_of_several_closes_the_earliest_says_from_when_and_the_latest_until_when
     for rows, said in (
         ([("x", 150, 300, 5, None)], []),
         ([("x", 500, 500, 5, None)], [("x", 150, 7)]),
+        ([("x", 500, 500, 5, None)], [("x", 250, 7)]),  # told of later than either was made
     ):
         made = since(monkeypatch, rows, said, later=[(6, 200)])
         assert made == [["x"], ["x"], [], ["x"]], (rows, said)
