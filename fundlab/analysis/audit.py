@@ -17,12 +17,19 @@ import narwhals as nw
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.analysis.counting import SHOWN_ROWS, choice, completed, moment_of, transfer_columns
+from fundlab.analysis.counting import (
+    SHOWN_ROWS,
+    choice,
+    completed,
+    moment_of,
+    span_in,
+    transfer_columns,
+)
 from fundlab.analysis.engines import TEXT, TEXT_TYPE, TIME_TYPE, Workbench, columns, to_pandas
 from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import AnalysisError, number_of, shorten
 from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
-from fundlab.base.periods import Moment, period_bounds
+from fundlab.base.periods import Moment
 from fundlab.base.values import exact_sum, in_units, money_text, of_units
 from fundlab.display import Card, Row, Shown
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook
@@ -150,7 +157,7 @@ def sample(
     1  understatement          0  2017.5
     """
     choice("method", method, get_args(Method))
-    first, end = period_bounds(period, tz)
+    first, end = span_in(transfers, period, tz)
     by, sure = moment_of(basis), _confidence(confidence)
     if (size is None) == (precision is None) or (method == "random" and size is None):
         raise AnalysisError("give size or, for mus, precision; not both")

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import narwhals as nw
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from fundlab.analysis.closing import roll_forward
-from fundlab.analysis.compare import check_reaches
 from fundlab.analysis.counting import (
     KEYS,
     SHOWN_ROWS,
     balances_of,
+    check_reaches,
     moment_of,
     opening_balances,
     refuse,
     signed_changes,
+    span_in,
 )
 from fundlab.analysis.engines import (
     MONEY,
@@ -37,7 +39,7 @@ from fundlab.analysis.periods import days_between, local_ns, span_of, whole
 from fundlab.analysis.streaming import stream_running, write_stream
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
-from fundlab.base.periods import DAY, Moment, day_number, moment_or_close, period_bounds
+from fundlab.base.periods import DAY, Moment, day_number, moment_or_close
 from fundlab.store.snapshot import steadily
 from fundlab.tables.transfers import ZERO, Basis, View, has_right_total
 
@@ -198,8 +200,8 @@ def at(
     Statuses are those of ``transfers``: a transfer pending now counts as pending at ``when``.
     Of a store it is a DuckDB relation, which ``fl.show`` shows for people. After the newest of the
     transfers it is the balance that this one left: what came later is not known. A frame that was
-    read with an earlier ``until`` is an :class:`AnalysisError` where that cut off rows, here and in
-    :func:`daily` and :func:`statement`.
+    read with an earlier ``until`` is an :class:`AnalysisError` where that cut off rows, here and
+    wherever a period or a day is asked for.
 
     >>> fl.balances.at(transfers, "2026-10-02T12:00:00Z")
       profile_id asset  balance
@@ -243,9 +245,6 @@ def daily(
     4      spare   USD 2026-10-04       60
     """
     end, by = None if until is None else day_number("until", until), moment_of(basis, by)
-    if end is not None:
-        close = str(np.datetime64(end, "D"))
-        check_reaches(transfers, f"until={close}", lambda: moment_or_close(close, "until", tz))
     with Workbench(transfers, by) as bench:
         counting, span = signed_changes(bench, transfers, view, by)
         bounds = span or span_of(bench, counting)
@@ -260,9 +259,12 @@ def daily(
             )
         )
         if end is None:
+            last = f"{pd.Timestamp(bounds[1], tz='UTC').tz_convert(tz):%Y-%m-%d}"
             stays = nw.coalesce(nw.col("following"), nw.col("day") + 1)
         else:
+            last = str(np.datetime64(end, "D"))
             stays = nw.min_horizontal("following", nw.lit(end + 1))
+        check_reaches(transfers, f"until={last}", lambda: moment_or_close(last, "until", tz))
         lasting = moved.select(*KEYS, "moved", "day", days=(stays - nw.col("day")).cast(nw.Int64))
         calendar = days_between(bounds[0] // DAY - 1, bounds[1] // DAY + 1 if end is None else end)
         # Each row once for each day it stays, in blocks of days and by equal keys only: engines
@@ -319,8 +321,7 @@ def statement(
       profile_id  opening  credits  debits  fees  closing
     0       main     1000        0     200    25      775
     """
-    (first, end), by = period_bounds(period, tz), moment_of(basis, by)
-    check_reaches(transfers, f"period={period}", lambda: end - 1)
+    (first, end), by = span_in(transfers, period, tz), moment_of(basis, by)
     with Workbench(transfers, by) as bench:
         counting, _ = signed_changes(bench, transfers, view, by, amount=MONEY, fee=MONEY)
         rows, inside = counting.filter(nw.col("at") < end), nw.col("at") >= first

@@ -26,6 +26,7 @@ from fundlab.analysis.counting import (
     moment_of,
     opening_balances,
     refuse,
+    span_in,
 )
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import (
@@ -43,7 +44,7 @@ from fundlab.analysis.engines import (
 from fundlab.analysis.periods import days_between, local_ns, whole
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, UnmappedWarning, number_of, shorten
-from fundlab.base.periods import DAY, Moment, period_bounds
+from fundlab.base.periods import DAY, Moment
 from fundlab.models import INTERNAL_TYPES
 from fundlab.settings.labels import names_given
 from fundlab.tables.expand import member
@@ -251,7 +252,7 @@ def entries(
     chart = accounts if isinstance(accounts, Accounts) else Accounts.read(accounts, names_given())
     by = moment_of(basis)
     choice("view", view, get_args(View))
-    span = None if period is None else period_bounds(period, tz)
+    span = None if period is None else span_in(transfers, period, tz)
     with Workbench(transfers, by) as bench:
         postings = postings_of(bench, transfers, view, basis)
         postings = with_opening(bench, postings, opening, span)

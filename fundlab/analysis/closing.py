@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.analysis.counting import KEYS, completed, moment_of, opening_balances
+from fundlab.analysis.counting import KEYS, completed, moment_of, opening_balances, span_in
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench, columns
 from fundlab.base.arrow import AMOUNT_TYPE
@@ -72,7 +72,7 @@ def roll_forward(
     4       main           fee     -25
     5       main       closing     715
     """
-    first, end = period_bounds(period, tz)
+    first, end = span_in(transfers, period, tz)
     with Workbench(transfers, moment_of(basis)) as bench:
         entries = _entries(bench, transfers, basis, first, end).drop("id")
         opened = opening_balances(bench, opening)

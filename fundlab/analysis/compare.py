@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, cast
 
@@ -30,8 +30,6 @@ from fundlab.analysis.engines import (
     is_store,
 )
 from fundlab.base.arrow import AMOUNT_TYPE, exact_table
-from fundlab.base.errors import AnalysisError
-from fundlab.base.values import moment_ns
 from fundlab.tables.transfers import ZERO, Rows
 
 REPORTED: Final = Wanted(
@@ -106,17 +104,6 @@ def known_of(frame: object, table: str) -> Mapping[str, Any]:
         known: Mapping[str, Any] = cast("Any", frame).known(table)
         return known
     return cast("Any", frame).attrs if isinstance(frame, pd.DataFrame) else {}
-
-
-def check_reaches(transfers: object, asked: str, last: Callable[[], int]) -> None:
-    """Raises ``AnalysisError``, beginning with ``asked``, where what happened until its ``last``
-    moment is not all there: a frame was read with an ``until=`` that cut off later rows."""
-    cut = transfers.attrs.get("until") if isinstance(transfers, pd.DataFrame) else None
-    if isinstance(cut, str) and last() >= moment_ns(cut, "until"):
-        raise AnalysisError(
-            f"{asked} is later than the transfers go: they were read with until={cut}, and the "
-            "store has later ones; read them without it, or give an earlier time"
-        )
 
 
 def compared(

@@ -6,12 +6,13 @@ What counts, for which asset and by how much is said in :mod:`fundlab.tables.tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, get_args
 
 import narwhals as nw
+import pandas as pd
 
 from fundlab.analysis.engines import (
     MONEY,
@@ -25,6 +26,8 @@ from fundlab.analysis.engines import (
 )
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, shorten
+from fundlab.base.periods import Moment, period_bounds
+from fundlab.base.values import moment_ns
 from fundlab.models import DIRECTIONS, STATUSES
 from fundlab.tables.transfers import (
     MOMENTS,
@@ -89,6 +92,26 @@ def moment_of(basis: Basis | None, by: str = "created_at") -> str:
     if by not in ("created_at", MOMENTS[basis]):
         raise AnalysisError(f"give either basis={basis!r} or by={by!r}, not both")
     return MOMENTS[basis]
+
+
+def check_reaches(transfers: object, asked: str, last: Callable[[], int]) -> None:
+    """Raises ``AnalysisError``, beginning with ``asked``, where what happened until its ``last``
+    moment is not all there: a frame was read with an ``until=`` that cut off later rows."""
+    cut = transfers.attrs.get("until") if isinstance(transfers, pd.DataFrame) else None
+    if isinstance(cut, str) and last() >= moment_ns(cut, "until"):
+        raise AnalysisError(
+            f"{asked}: the transfers were read with until={cut}, which cut off later ones; read "
+            "them without it, or give an earlier time"
+        )
+
+
+def span_in(
+    transfers: object, period: str | tuple[Moment, Moment], tz: str = "UTC"
+) -> tuple[int, int]:
+    """`period_bounds`, of ``transfers`` that must reach to the end of ``period``."""
+    first, end = period_bounds(period, tz)
+    check_reaches(transfers, f"period={period}", lambda: end - 1)
+    return first, end
 
 
 def transfer_columns(by: str, optional: Iterable[str] = (), /, **extra: Kind) -> Wanted:

@@ -19,6 +19,7 @@ from fundlab.analysis.counting import (
     moment_of,
     refuse,
     refuse_repeated,
+    span_in,
     transfer_columns,
 )
 from fundlab.analysis.engines import (
@@ -37,7 +38,7 @@ from fundlab.analysis.periods import with_period
 from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import AnalysisError, MixedAssetsWarning, ServiceError
 from fundlab.base.exact import EXACT, MAX_INTEGER_DIGITS
-from fundlab.base.periods import Moment, period_bounds
+from fundlab.base.periods import Moment
 from fundlab.models import TransferType
 from fundlab.tables.transfers import MOMENTS, Basis, Rows, moved_asset
 
@@ -186,7 +187,7 @@ def _summed(
     rows = completed(bench, transfers, want, "amount", "fee", at)
     rows = rows.with_columns(asset=moved_asset(), at=nw.col(at))
     if period is not None:
-        first, end = period_bounds(period, tz)
+        first, end = span_in(transfers, period, tz)
         rows = rows.filter((nw.col("at") >= first) & (nw.col("at") < end))
     if "asset" not in groups:
         asset = nw.col("asset")

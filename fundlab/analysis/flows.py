@@ -12,6 +12,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from fundlab.analysis.counting import (
+    check_reaches,
     completed,
     moment_of,
     refuse,
@@ -254,6 +255,7 @@ def ageing(
         rows = bench.take(transfers, transfer_columns("created_at", type=TEXT))
         pending = nw.col("status") == "PENDING"
         if as_of is not None:
+            check_reaches(transfers, f"as_of={as_of}", lambda: moment)
             created = nw.col("created_at")
             pending &= (created <= moment) | created.is_null()  # which is refused
         needed = ("type", "asset", "total", "created_at")

@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 import narwhals as nw
 import pyarrow as pa
 
-from fundlab.analysis.counting import completed, moment_of, transfer_columns
+from fundlab.analysis.counting import completed, moment_of, span_in, transfer_columns
 from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench
 from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import AnalysisError, shorten
-from fundlab.base.periods import period_before, period_bounds
+from fundlab.base.periods import period_before
 from fundlab.base.values import in_units, of_units
 from fundlab.tables.transfers import ZERO, Basis, Rows, change, moved_asset
 
@@ -99,7 +99,7 @@ def explain(
     spans: list[tuple[int, int] | None] = [None, None]
     if period is not None:
         after = before
-        spans = [period_bounds(name, tz) for name in (period_before(period, tz), period)]
+        spans = [span_in(before, name, tz) for name in (period_before(period, tz), period)]
     with Workbench(before) as bench:
         sides = [
             _moves(bench, rows, keys, value, at, span)

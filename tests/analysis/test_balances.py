@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -421,6 +422,16 @@ def test_naive_integers_are_exact_money() -> None:
     assert balances.running(frame)["balance"].tolist() == [D(3), D(1), D(2)]
 
 
+OF_A_PERIOD: list[Callable[..., Any]] = [
+    balances.statement,
+    balances.roll_forward,
+    lambda rows, period, tz: fl.books.entries(rows, period=period, tz=tz),
+    lambda rows, period, tz: fl.fees.summary(rows, ["type", "asset"], period=period, tz=tz),
+    lambda rows, period, tz: fl.flux.explain(rows, period=period, tz=tz),
+    lambda rows, period, tz: fl.audit.sample(period, rows, size=5, seed=1, tz=tz).rows,
+]
+
+
 @pytest.mark.parametrize(
     ("until", "tz"), [("2026-09-01", "UTC"), ("2026-08-31T22:00:00Z", "Europe/Zurich")]
 )
@@ -434,11 +445,19 @@ def test_rows_that_were_cut_off_are_not_taken_for_none(until: str, tz: str) -> N
         ("when", lambda rows, day: balances.at(rows, day, tz=tz), "2026-08-31", "2026-09-01"),
         ("when", balances.at, last, end),
         ("until", lambda rows, day: balances.daily(rows, tz, day), "2026-08-31", "2026-09-01"),
-        ("period", lambda rows, one: balances.statement(rows, one, tz=tz), "2026-08", "2026-Q3"),
+        ("as_of", fl.flows.ageing, last, end),
+        *(("period", partial(ask, tz=tz), "2026-08", "2026-Q3") for ask in OF_A_PERIOD),
     ]
-    says = "is later than the transfers go: they were read with until=2026-"
+    says = "the transfers were read with until=2026-"
     for name, ask, there, beyond in asked:
         pd.testing.assert_frame_equal(ask(cut, there), ask(every, there))
-        with pytest.raises(AnalysisError, match=f"^{name}={re.escape(str(beyond))} {says}"):
+        with pytest.raises(AnalysisError, match=f"^{name}={re.escape(str(beyond))}: {says}"):
             ask(cut, beyond)
     assert len(balances.at(every, "2030-01-01")) == len(balances.at(every, "2026-10-31"))
+
+
+def test_a_day_that_was_cut_off_has_no_close() -> None:
+    cut = fl.sample().read("transfers", until="2026-10-15T12:00:00Z")
+    with pytest.raises(AnalysisError, match=r"^until=2026-10-15: the transfers"):
+        balances.daily(cut)
+    assert str(balances.daily(cut, until="2026-10-14")["date"].max())[:10] == "2026-10-14"
