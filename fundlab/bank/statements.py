@@ -34,7 +34,7 @@ from fundlab.bank.profiles import read_profile
 from fundlab.bank.proof import prove
 from fundlab.base.errors import AnalysisError, StatementError, install_command
 from fundlab.base.exact import EXACT
-from fundlab.base.values import exact_sum
+from fundlab.base.values import check_unicode, exact_sum
 from fundlab.tables.frames import to_frame
 
 __all__ = ["CSV_COLUMNS", "FORMATS", "MOST_BYTES", "Statements", "read"]
@@ -189,6 +189,7 @@ def sample() -> list[Path]:
 def read_pages(file: str | Path, habits: Mapping[str, Any]) -> list[Page]:
     """The pages of one file as they stand there, unproved; ``habits`` are those of a profile."""
     wanted, path = habits.get("format"), Path(file)
+    check_unicode(str(path), f"statement={str(path)!r}")
     try:
         if path.exists() and not path.is_file():
             raise AnalysisError(f"statement={str(path)!r} is not a file")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fundlab.base.atomic_files import unfinished
 from fundlab.base.errors import InvalidRequest, OutputError, StoreError
+from fundlab.base.values import check_unicode
 
 
 @contextmanager
@@ -18,8 +19,9 @@ def replacing(target: Path) -> Iterator[Path]:
     killed runs left of the same target is removed, too.
 
     Missing folders are made, and who may read an earlier file may read the new one, nobody else.
-    Raises ``InvalidRequest`` for a target without a name, ``OutputError`` where the system refuses
-    and for a device or a pipe, whose place a file would take.
+    Raises ``InvalidRequest`` for a target without a name or with half a character in it,
+    ``OutputError`` where the system refuses and for a device or a pipe, whose place a file would
+    take.
 
     >>> with fl.exports.replacing(folder / "new" / "note.txt") as unfinished:
     ...     unfinished.write_text("complete or not at all") > 0
@@ -29,6 +31,7 @@ def replacing(target: Path) -> Iterator[Path]:
     """
     if not target.name:
         raise InvalidRequest(f"path={str(target)!r} names no file")
+    check_unicode(str(target), f"path={str(target)!r}")
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and not target.is_file() and not target.is_dir():
