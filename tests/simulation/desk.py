@@ -132,6 +132,8 @@ class Desk:
         """The transfers that the service does not show any more, by their ids."""
         self.altered: set[str] = set()
         """The ref_ids of payments that somebody was shown otherwise than they are."""
+        self.forbidden = set[str]()
+        """What somebody asked for and was answered with 403: the ends of the paths."""
         self.garbled: str | None = None
         """The transfer that the service shows with an amount nobody can read."""
         self.was_garbled = False

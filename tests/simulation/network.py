@@ -69,6 +69,8 @@ class Line:
         outcome = self._outcome(request, timeout, asked, kind)
         if actor is not None and request.method == "GET" and isinstance(outcome, Answer):
             desk.answers[actor.name].append((request.url, outcome))
+            if outcome.status == 403:
+                desk.forbidden.add(parts.path.rpartition("/")[2])
         if actor is not None and asked.startswith("POST /v2"):
             of_call = desk.posted.get(actor.name, ("", False)) == (call, True)
             desk.posted[actor.name] = call, of_call or kind in MAY_BE_DONE

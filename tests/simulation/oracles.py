@@ -804,7 +804,7 @@ def verified(desk: Desk, store: fl.Store, *, all_known: bool = False) -> Verific
         # what is gone may have met a firewall's 403 when it was asked for: it is said until then
         gone = store.gone()
         kept_as = {*gone[gone["state"] == "refused"]["id"]} if len(gone) else set()
-        check(kept_as <= desk.vanished.keys(), f"{kept_as} is called refused")
+        check(kept_as <= desk.forbidden, f"{kept_as} is called refused, not {desk.forbidden}")
         check(found.ok == (not came and not kept_as), f"{came} came after the balances: {found}")
     return found
 
