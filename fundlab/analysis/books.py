@@ -43,7 +43,7 @@ from fundlab.analysis.engines import (
 )
 from fundlab.analysis.periods import days_between, local_ns, whole
 from fundlab.base.arrow import AMOUNT_TYPE
-from fundlab.base.errors import AnalysisError, UnmappedWarning, number_of, shorten
+from fundlab.base.errors import AnalysisError, UnmappedWarning, number_of, reason_of, shorten
 from fundlab.base.periods import DAY, Moment
 from fundlab.models import INTERNAL_TYPES
 from fundlab.settings.labels import names_given
@@ -134,8 +134,7 @@ class Accounts:
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise AnalysisError(f"{given} is not valid TOML: {error}") from error
         except (OSError, ValueError) as error:  # the latter of a name that no file can have
-            reason = getattr(error, "strerror", None) or error
-            raise AnalysisError(f"{given} cannot be read: {reason}") from error
+            raise AnalysisError(f"{given} cannot be read: {reason_of(error)}") from error
         unknown = sorted(set(content) - {"account", "profiles"})
         rules = content.get("account", [])
         profiles = content.get("profiles", {})

@@ -40,7 +40,7 @@ from typing import Any, Final
 
 from fundlab.bank import csv_file
 from fundlab.bank.model import FIAT, Rule, check_window, file_text, given_amount, words
-from fundlab.base.errors import AnalysisError, with_likely
+from fundlab.base.errors import AnalysisError, reason_of, with_likely
 
 SHIPPED: Final = Path(__file__).parent / "banks"
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
@@ -77,9 +77,9 @@ def read_profile(profile: str | Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise AnalysisError(f"profile={str(profile)!r} is not TOML: {error}") from error
     except (OSError, ValueError) as error:  # the latter of a name that no file can have
-        reason = getattr(error, "strerror", None) or error
         raise AnalysisError(
-            f"profile={str(profile)!r}: {reason}; give a file, or one of {', '.join(shipped())}"
+            f"profile={str(profile)!r}: {reason_of(error)}; give a file, or one of "
+            f"{', '.join(shipped())}"
         ) from error
     for key, value in known.items():
         if key not in _KINDS:

@@ -32,7 +32,7 @@ from fundlab.bank.mt940 import read_mt940
 from fundlab.bank.ofx import read_ofx
 from fundlab.bank.profiles import read_profile
 from fundlab.bank.proof import prove
-from fundlab.base.errors import AnalysisError, StatementError, install_command
+from fundlab.base.errors import AnalysisError, StatementError, install_command, reason_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import check_unicode, exact_sum
 from fundlab.tables.frames import to_frame
@@ -197,9 +197,8 @@ def read_pages(file: str | Path, habits: Mapping[str, Any]) -> list[Page]:
             raise AnalysisError(f"statement={str(path)!r} has more than 256 MiB; split it")
         content = path.read_bytes()
     except (OSError, ValueError) as error:  # the latter of a name that no file can have
-        reason = getattr(error, "strerror", None) or error
         raise AnalysisError(
-            f"statement={str(path)!r}: {reason}; give the path of a statement"
+            f"statement={str(path)!r}: {reason_of(error)}; give the path of a statement"
         ) from error
     if wanted is not None and wanted not in FORMATS:
         raise AnalysisError(f"format={wanted!r} is not one of {', '.join(FORMATS)}")

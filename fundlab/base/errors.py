@@ -426,6 +426,11 @@ def first_line(error: Exception) -> str:
     return printable(said[0]) if said else type(error).__name__
 
 
+def reason_of(error: Exception) -> str:
+    """What the system says of what failed; without that, what ``error`` says."""
+    return str(getattr(error, "strerror", None) or error)
+
+
 def a_type(value: object, of: str = "") -> str:
     """What ``value`` is, with an article: ``an int``, ``a UUID``; ``of`` a library, ``an ibis
     Table``."""

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.errors import InvalidRequest, StoreError, number_of
+from fundlab.base.errors import InvalidRequest, StoreError, number_of, reason_of
 from fundlab.base.progress import with_progress
 from fundlab.evidence.observations import Problem
 from fundlab.store.manifests import canonical
@@ -175,9 +175,8 @@ def read_anchor(given: str | os.PathLike[str]) -> Anchor:
         try:
             text = Path(text).expanduser().read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
             raise StoreError(
-                f"the anchor {text[:80]!r} cannot be read: {reason}; {_GIVE}"
+                f"the anchor {text[:80]!r} cannot be read: {reason_of(error)}; {_GIVE}"
             ) from None
     lanes: Lanes | None = None
     with suppress(ValueError):

@@ -34,7 +34,14 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from fundlab.base.errors import ActionRefused, InvalidRequest, OutputError, SettingsError, printable
+from fundlab.base.errors import (
+    ActionRefused,
+    InvalidRequest,
+    OutputError,
+    SettingsError,
+    printable,
+    reason_of,
+)
 from fundlab.base.values import Instant
 from fundlab.client.signing import EdSigner
 from fundlab.evidence.table_store import TableStore
@@ -363,8 +370,9 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
     except (OSError, ValueError) as error:  # the latter of a name that no file can have
-        reason = getattr(error, "strerror", error)
-        raise SettingsError(f"{path} cannot be read: {reason}; nothing was sent") from None
+        raise SettingsError(
+            f"{path} cannot be read: {reason_of(error)}; nothing was sent"
+        ) from None
     if len(content) > _LARGEST:
         raise SettingsError(f"{path} has more than {_LARGEST:,} bytes: it is no file of ours")
     return content
@@ -379,5 +387,6 @@ def _write_new(path: Path, content: bytes) -> None:
     except FileExistsError:
         raise OutputError(f"{path} exists and is not overwritten; choose another name") from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", error)
-        raise OutputError(f"{path} cannot be written: {reason}; nothing was sent") from None
+        raise OutputError(
+            f"{path} cannot be written: {reason_of(error)}; nothing was sent"
+        ) from None

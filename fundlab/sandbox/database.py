@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from fundlab.base.errors import SandboxError
+from fundlab.base.errors import SandboxError, reason_of
 
 SCHEMA_VERSION: Final = 1
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
@@ -316,5 +316,4 @@ def _create_private(path: Path) -> None:
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SandboxError(f"the database {path} cannot be opened: {reason}") from None
+        raise SandboxError(f"the database {path} cannot be opened: {reason_of(error)}") from None
