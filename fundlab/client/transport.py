@@ -490,35 +490,37 @@ class TokenSource:
             now, held = self._clock(), self._grant
             if held and scope in held.scopes and now < held.use_until:
                 return held.token  # another thread has fetched it
-            if early:
-                deadline = now + min(_EARLY_RENEWAL_S, (deadline - now) / 2)
+            until = now + min(_EARLY_RENEWAL_S, (deadline - now) / 2) if early else deadline
             alone = frozenset({scope})
             wanted = alone | held.scopes if held else alone
             try:
                 try:
-                    grant = self._fetch(wanted, operation=operation, deadline=deadline)
+                    grant = self._fetch(wanted, operation=operation, deadline=until)
                 except ScopeMissing:  # this scope, or one held before that was taken away since
                     if wanted == alone:
                         raise
-                    grant = self._fetch(alone, operation=operation, deadline=deadline)
+                    grant = self._fetch(alone, operation=operation, deadline=until)
             except (NetworkError, RateLimited, Unavailable) as error:
                 if early is None:
                     raise
-                log.warning(
-                    "%s: the token could not be renewed early (%s); it serves for %.0f s more",
-                    operation, type(error).__name__, early.expires_at - self._clock(),
-                )  # fmt: skip
-                until = min(self._clock() + _EARLY_RENEWAL_S, early.expires_at)
-                grant = replace(early, use_until=until)
+                now = self._clock()
+                if now < early.expires_at:
+                    log.warning(
+                        "%s: the token could not be renewed early (%s); it serves for %.0f s more",
+                        operation, type(error).__name__, early.expires_at - now,
+                    )  # fmt: skip
+                    until = min(now + _EARLY_RENEWAL_S, early.expires_at)
+                    with self._swap:
+                        if self._grant is early:  # not rejected meanwhile
+                            self._grant = replace(early, use_until=until)
+                    return early.token
+            else:
                 with self._swap:
-                    if self._grant is early:  # not rejected meanwhile
-                        self._grant = grant
-                return early.token
-            with self._swap:
-                self._grant = grant
-            return grant.token
+                    self._grant = grant
+                return grant.token
         finally:
             renewal.release()
+        return self.token(scope, operation=operation, deadline=deadline)  # it has ended meanwhile
 
     def reject(self, token: Secret) -> None:
         """Forget ``token``: the service did not accept it."""

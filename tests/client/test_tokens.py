@@ -144,6 +144,27 @@ def test_an_early_renewal_leaves_half_of_the_calls_time() -> None:
     assert endpoint.deadline == 104.0
 
 
+def test_a_token_that_ends_while_it_is_renewed_early_is_asked_for_again() -> None:
+    class Slow(Endpoint):
+        """Its second answer takes 20 s, and is none."""
+
+        def fetch(self, scopes: frozenset[str], *, operation: str, deadline: float) -> Grant:
+            deadlines.append(deadline)
+            if len(deadlines) == 2:
+                self.now += 20
+                raise errors.Unavailable(503, "Down")
+            return super().fetch(scopes, operation=operation, deadline=deadline)
+
+    for now, wanted, asked in ((129.0, "token-1", 2), (130.0, "token-2", 3)):  # it ends at 150
+        deadlines: list[float] = []
+        endpoint = Slow("a")
+        source = endpoint.source()
+        ask(source, "a")
+        endpoint.now = now
+        assert source.token("a", operation="op", deadline=300.0).reveal() == wanted
+        assert deadlines == [float("inf"), now + 10, 300.0][:asked]
+
+
 def test_a_process_forked_in_a_renewal_does_not_wait_for_its_parents_thread() -> None:
     endpoint = Endpoint("a")
     source, fetch, parent = endpoint.source(), endpoint.fetch, os.getpid()

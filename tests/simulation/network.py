@@ -58,8 +58,10 @@ class Line:
             raise Wrong(f"{asked} was sent before the service wished for more")
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         call, (before, count) = request.headers["X-Request-Id"], self._failed
-        # one that ends between two attempts of a call is for the service to refuse
-        if self._ends.get(token, Virtual.now_ns) < Virtual.now_ns and call != before:
+        # one that ends between two attempts of a call, or while it waits as the service wished, is
+        # for the service to refuse
+        ended = self._ends.get(token, Virtual.now_ns)
+        if self._not_before < ended < Virtual.now_ns and call != before:
             raise Wrong(f"{asked} was sent with a token that had ended")
         actor = desk.schedule.current
         if actor is not None:
