@@ -929,6 +929,7 @@ class Person:
         self, client: Client, full: bool, unlock: bool = False, tables: list[str] | None = None
     ) -> None:
         store, before = self.desk.store(), oracles.at_the_service(self.desk)
+        before.pop(self.desk.garbled or "", None)  # it may be readable again before this ends
         moved = oracles.moves(self.desk)
         proved, self.desk.facts.proved = self.desk.facts.proved, None
         if unlock and self.desk.disk.fails("syncs") is None:
