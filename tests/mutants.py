@@ -11,7 +11,7 @@ reason expires when the line changes.
 
 ``--thorough`` lets what survives, or is reached by none, meet the thorough tests of its own room,
 too. ``--since REV`` takes only lines that changed since then, and only the tests of their own
-rooms; ``--count`` how many, drawn by the seed.
+rooms; ``--count`` how many, drawn by the seed; ``--workers`` how many are judged at once.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 
@@ -474,6 +475,7 @@ class Collected:
             if type(found) is FunctionType:
                 live[_place(found.__code__)].append(found)
         items = {item.nodeid: item for item in session.items}
+        gc.freeze()  # what is here stays shared: no collection in a fork touches it
         with contextlib.suppress(EOFError):
             while True:
                 path, whole, changed, tests = self._its.recv()
@@ -595,6 +597,53 @@ def changed_lines(since: str) -> dict[str, set[int]]:
     return found
 
 
+@dataclass(frozen=True)
+class Court:
+    """What judges the mutants of a draw, in each of the processes that share it."""
+
+    folder: str
+    rooms: dict[str, Reached]
+    among: tuple[str, ...]
+    thorough: bool
+    until: float
+    sitting: ClassVar[Court]
+
+    def sits(self) -> None:
+        """It is what judges in this process, from here on."""
+        Court.sitting = self
+
+    @staticmethod
+    def verdict(chosen: tuple[str, Mutant]) -> str | None:
+        """What became of the mutant of a room; None where time was up before."""
+        court, (room, mutant) = Court.sitting, chosen
+        if time.monotonic() > court.until:
+            return None
+        if (mutant.path, mutant.text, mutant.after) in accepted():
+            return "accepted"
+        parts, outcome = chosen_tests(mutant, room, court.rooms), "caught"
+        if not parts:
+            outcome = "unreached"
+        elif all(survives(mutant, tests, court.copy, *court.among) for tests in parts):
+            outcome = "survived"
+        if court.thorough and outcome != "caught" and judges(room, court.copy):
+            outcome = outcome if outlives_thorough(mutant, room, court.copy) else "thorough"
+        return outcome
+
+    @cached_property
+    def copy(self) -> Path:
+        """The tree in which this process plants its faults."""
+        copy = Path(tempfile.mkdtemp(dir=self.folder)) / "copy"
+        ignored = shutil.ignore_patterns(".venv", ".git", ".hypothesis", "__pycache__", ".*_cache")
+        shutil.copytree(ROOT, copy, ignore=ignored)
+        few = [
+            test for one in self.rooms.values()
+            for test in sorted(one.took_s, key=one.took_s.__getitem__)[:3]
+        ]  # fmt: skip
+        if few and not survives(None, few, copy, *self.among):
+            raise SystemExit("tests fail on a copy of the program as it is: no mutant is judged")
+        return copy
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
@@ -605,6 +654,7 @@ def main() -> int:
         "--seconds", type=float, default=float("inf"), help="then no more are judged"
     )
     parser.add_argument("--thorough", action="store_true", help="for what survives")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
     given = parser.parse_args()
 
     only = None if given.since is None else changed_lines(given.since)
@@ -617,49 +667,29 @@ def main() -> int:
             ]  # fmt: skip
     random.Random(given.seed).shuffle(chosen)
     chosen = chosen[: given.count]
-    excused, results, survivors = accepted(), Counter[str](), list[str]()
+    results = Counter[str]()
     print(f"seed {given.seed}", flush=True)
-    among: list[str] = []
-    if only is None:
-        rooms = {folder: reached(folder) for folder in folders() if chosen}
-    else:
-        rooms = {room: reached(room, only) for room in sorted({room for room, _ in chosen})}
-        among = [f"tests/{room}" for room in rooms]
+    asked = sorted({room for room, _ in chosen}) if only is not None or not chosen else folders()
+    with ThreadPoolExecutor(given.workers) as measuring:
+        rooms = dict(zip(asked, measuring.map(partial(reached, only=only), asked), strict=True))
+    among = () if only is None else tuple(f"tests/{room}" for room in rooms)
     for name in _HEAVY:
         importlib.import_module(name)
+    gc.freeze()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        copy = Path(folder) / "copy"
-        shutil.copytree(
-            ROOT,
-            copy,
-            ignore=shutil.ignore_patterns(
-                ".venv", ".git", ".hypothesis", "__pycache__", ".*_cache"
-            ),
-        )
-        few = [
-            test for one in rooms.values() for test in sorted(one.took_s, key=one.took_s.get)[:3]
-        ]
-        if few and not survives(None, few, copy, *among):
-            raise SystemExit("tests fail on a copy of the program as it is: no mutant is judged")
-        for room, mutant in chosen:
-            if time.monotonic() - began > given.seconds:
-                break
-            if (mutant.path, mutant.text, mutant.after) in excused:
-                results["accepted"] += 1
-                continue
-            parts = chosen_tests(mutant, room, rooms)
-            outcome = "unreached" if not parts else "caught"
-            if parts and all(survives(mutant, tests, copy, *among) for tests in parts):
-                outcome = "survived"
-            if given.thorough and outcome != "caught" and judges(room, copy):
-                outcome = outcome if outlives_thorough(mutant, room, copy) else "thorough"
-            results[outcome] += 1
-            if outcome != "caught":
-                survivors.append(f"{outcome}: {mutant}")
-                print(survivors[-1], flush=True)
-            if not results.total() % 100:
-                print(f"{time.monotonic() - began:.0f} s: {dict(results)}", flush=True)
+        court = Court(folder, rooms, among, given.thorough, began + given.seconds)
+        forking = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(given.workers, forking, Court.sits, (court,)) as workers:
+            outcomes = workers.map(Court.verdict, chosen)
+            for (_, mutant), outcome in zip(chosen, outcomes, strict=True):
+                if outcome is None:  # it was too late
+                    continue
+                results[outcome] += 1
+                if outcome not in ("caught", "accepted"):
+                    print(f"{outcome}: {mutant}", flush=True)
+                if not results.total() % 100:
+                    print(f"{time.monotonic() - began:.0f} s: {dict(results)}", flush=True)
     judged = results.total() - results["accepted"]
     share = 100 * results["caught"] / judged if judged else 100.0
     print(f"seed {given.seed}: {results['caught']:,} of {judged:,} mutants caught ({share:.1f}%), "
