@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from decimal import Decimal
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -600,6 +601,10 @@ def asked_for(
     if desk.met[who] or desk.misled or desk.deaf or desk.longest_page or desk._skews:
         return
     asked = [(urlsplit(url), answer) for url, answer in desk.answers[who]]
+    first_round = takewhile(lambda one: "/balances/" not in one[0].path, asked)
+    lists = Counter(url for url, answer in first_round if answer.status == 200)
+    twice = [url for url, count in lists.items() if count > 1 and url.path in _LISTS.values()]
+    check(not twice, f"asked for again, though it was answered: {twice}")
     balances = [url.path for url, _ in asked if "/balances/" in url.path]
     for table, path in _LISTS.items():
         if table not in {one.table for one in result.tables}:

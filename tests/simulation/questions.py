@@ -28,6 +28,7 @@ from fundlab.payments.reconciliation import reconcile
 from tests.simulation import cards, oracles, papers, shelves
 from tests.simulation.environment import NS, Virtual
 from tests.simulation.oracles import check, dec, moment, refuses
+from tests.simulation.reading import known_by_time
 
 if TYPE_CHECKING:
     from tests.simulation.desk import Desk
@@ -377,6 +378,8 @@ def rows(desk: Desk, store: fl.Store) -> None:
         found = dict(zip(frame["id"], frame["updated_at"].astype("int64"), strict=True))
         differ = dict(known.items() ^ found.items())
         check(not differ, f"of {at - Virtual.now_ns} ns ago it is read otherwise: {differ}")
+    if not desk._skews:
+        _as_of(store, random.Random(f"as of {desk.seed}"))
     theirs = oracles.at_the_service(desk)
     whole = store.read("transfers")
     check([*whole["created_at"]] == sorted(whole["created_at"]), "read out of order")
@@ -409,6 +412,20 @@ def rows(desk: Desk, store: fl.Store) -> None:
         check(oracles.as_read(elsewhere) == rows_there, "the bucket is read otherwise")
         count = elsewhere.scan("transfers").aggregate("COUNT(*)").fetchall()
         check(count == [(len(rows_there),)], f"by SQL the bucket has {count} rows")
+
+
+def _as_of(store: fl.Store, chance: random.Random) -> None:
+    """What was known at the very moment of some publications, and just before it."""
+    assert isinstance(store.path, Path)
+    known = known_by_time(store.path, "transfers")
+    for number in chance.sample(range(1, len(known)), min(2, len(known) - 1)):
+        for at, wanted in (known[number], (known[number][0] - 1, known[number - 1][1])):
+            frame = store.read("transfers", str(fl.base.values.Instant.from_ns(at)))
+            found = dict(zip(frame["id"], frame["updated_at"].astype("int64"), strict=True))
+            check(
+                found == wanted,
+                f"as of {at} it is read otherwise: {wanted.items() ^ found.items()}",
+            )
 
 
 def damaged(desk: Desk) -> None:

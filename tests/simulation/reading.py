@@ -68,6 +68,30 @@ def rows(
     return newest
 
 
+def known_by_time(folder: Path, table: str) -> list[tuple[int, dict[str, int]]]:
+    """When each publication of ``table`` was made (ns), oldest first, and what was known from then
+    on: when each row had changed last, by its id."""
+    published: list[tuple[int, int]] = []
+    known: dict[int, dict[str, int]] = {}
+    manifests = sorted(folder.glob("manifests/????????.json"))
+    for name, *_ in _manifest(manifests)["files"].get(table, ()):
+        rows = _in_ns(pq.read_table(folder / table / name))
+        metadata = pq.read_metadata(folder / table / name).metadata
+        came = json.loads(metadata[b"fundlab"])["publications"]
+        bounds = [one for one in rows.column_names if one.startswith("_")]
+        versions = rows.select(["id", "updated_at", *bounds]).to_pylist()
+        before = known[published[-1][0]] if published else {}
+        for one in came:
+            seq = one["seq"]
+            published.append((seq, one["published_at"]))
+            known[seq] = before | {
+                row["id"]: row["updated_at"] for row in versions
+                if name.startswith("part-")
+                or (row[bounds[0]] <= seq and (row[bounds[1]] or seq + 1) > seq)
+            }  # fmt: skip
+    return [(at, known[seq]) for seq, at in published]
+
+
 def _in_ns(table: pa.Table) -> pa.Table:
     at = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
     for name in at:
