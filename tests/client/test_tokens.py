@@ -119,7 +119,7 @@ class Faltering(Endpoint):
         return super().fetch(scopes, operation=operation, deadline=deadline)
 
 
-def test_a_live_token_serves_while_the_endpoint_is_down() -> None:
+def test_a_live_token_serves_while_the_endpoint_is_down(caplog: pytest.LogCaptureFixture) -> None:
     endpoint = Faltering("a")
     source = endpoint.source()
     ask(source, "a")
@@ -127,6 +127,9 @@ def test_a_live_token_serves_while_the_endpoint_is_down() -> None:
     assert [ask(source, "a") for _ in range(5)] == ["token-1"] * 5
     assert len(endpoint.asked) == 2
     assert endpoint.deadline == 110.0
+    assert [one.getMessage() for one in caplog.records] == [
+        "op: the token could not be renewed early (Unavailable); it serves for 50 s more"
+    ]
     endpoint.now = 110.0
     assert ask(source, "a") == "token-1"
     assert len(endpoint.asked) == 3
