@@ -937,6 +937,7 @@ class Person:
             (store.path / ".lock").unlink(missing_ok=True)
         attempts, had = self.desk.attempts, oracles.held(store)
         alone, marks = self.desk.busy == [self.name], oracles.marks(store)
+        bases = {*store.path.glob("*/base-*.parquet")}
         staged = any((store.path / ".staging").rglob("*.arrow"))
         result = store.sync(client, tables=tables, full=full, progress=False)
         self.desk.said.append(str(result))
@@ -948,6 +949,7 @@ class Person:
             oracles.synced(self.desk, store, before, full=full)
             if alone and self.desk.attempts == attempts:
                 oracles.counted(store, result, had)
+                oracles.merged(store, result, bases)
                 if not staged:  # else some of it had come before
                     oracles.asked_for(self.desk, self.name, result, marks, full=full)
             oracles.balanced(self.desk, store, result, oracles.moves(self.desk) - moved)

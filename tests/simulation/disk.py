@@ -200,6 +200,9 @@ class Disk:
     def link(self, source: Any, target: Any, **more: Any) -> None:
         if self.is_ours(target):
             self.write("links", target)
+            # what SQLite wrote it has synced by itself
+            if os.fspath(source) not in self._committed and not _is_synced(_real_stat(source)):
+                raise Wrong(f"{source} is not on the disk, and is called {self.shown(target)}")
         _link(source, target, **more)
         if self.is_ours(target):
             here, there = os.fspath(source), os.fspath(target)

@@ -12,7 +12,7 @@ import json
 import random
 import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from requests.structures import CaseInsensitiveDict
 
@@ -54,6 +54,11 @@ class Line:
         parts = urlsplit(request.url)
         asked = f"{request.method} {parts.path}"
         desk.schedule.step(f"sends {asked}", chance.uniform(0.005, 0.05))
+        bounds = parse_qs(parts.query)
+        for name in ("created_at", "updated_at"):
+            begin, end = bounds.get(f"{name}.gte"), bounds.get(f"{name}.lt")
+            if begin and end and oracles.moment(begin[0]) >= oracles.moment(end[0]):
+                raise Wrong(f"rows of no time at all are asked for: {request.url}")
         if Virtual.now_ns < self._not_before - NS:
             raise Wrong(f"{asked} was sent before the service wished for more")
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")

@@ -586,6 +586,17 @@ def counted(store: fl.Store, result: SyncResult, had: dict[str, Row]) -> None:
     check((done.part is None) == (not written), f"{written} rows were written: {done}")
 
 
+def merged(store: fl.Store, result: SyncResult, before: set[Path]) -> None:
+    """A sync says of which tables it has merged the files, and of no others."""
+    assert isinstance(store.path, Path)
+    tables = {path.parent.name for path in {*store.path.glob("*/base-*.parquet")} - before}
+    (said,) = [
+        {*line.removeprefix("merged the files of ").split(", ")}
+        for line in str(result).splitlines() if line.startswith("merged the files of ")
+    ] or [set()]  # fmt: skip
+    check(said == tables == {*result.compacted}, f"of {tables} files were merged: {result}")
+
+
 def marks(store: fl.Store) -> dict[str, dict[str, int]]:
     """Up to where (ns) each table of a store is known, by its files."""
     assert isinstance(store.path, Path)

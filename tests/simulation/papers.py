@@ -187,7 +187,8 @@ def signed(desk: Desk) -> None:
             no(sign("Ann", 0, at), "when the request did not hold")
         for at in (asked_at, until - 1):
             path = sign("Ann", 0, at)
-            check(holding(until - 1).names == ("Ann",), f"signed at {at}: {holding(until - 1)}")
+            alone = approvals.Approved(request, ("Ann",))
+            check(holding(until - 1) == alone, f"signed at {at}: {holding(until - 1)}")
             path.unlink()
         no(sign("Ann", 1, asked_at), "the signature is not of 'Ann'")
         no(sign("Cas", 2, asked_at), "is not an approver")
@@ -234,7 +235,8 @@ def signed(desk: Desk) -> None:
             found = holding(at, own)
             check(not found.names and "asked for it" in found.problems[0], f"{asker}: {found}")
         sign("Bob", 1, asked_at)
-        check(holding().names == ("Ann", "Bob"), f"two signed, and {holding()}")
+        both = approvals.Approved(request, ("Ann", "Bob"))
+        check(holding() == both, f"two signed, and {holding()}")
         (approved,) = with_approvals([plan], request.path)
         check(
             "approved by Ann, Bob" in repr(approved), f"a card of what was approved: {approved!r}"

@@ -584,7 +584,7 @@ _LATER: Final[dict[Callable[[Desk], None], float]] = {
     cards.shown: 0.3, cards.waited: 0.3, cards.between: 0.3, cards.together: 0.3, cards.many: 0.2,
     shelves.otherwise: 0.15, shelves.elsewhere: 0.1, shelves.results: 0.1, shelves.lists: 0.3,
     shelves.objects: 0.3, shelves.side_by_side: 0.15, shelves.odd: 0.1, shelves.scanned: 0.15,
-    shelves.died: 0.15, shelves.later: 0.1, shelves.published: 0.1, shelves.spoilt: 0.15,
+    shelves.died: 0.15, shelves.later: 0.1, shelves.published: 0.2, shelves.spoilt: 0.15,
     shelves.ids: 0.3,
 }  # fmt: skip
 _SHARES: Final[dict[Callable[..., None], float]] = {
