@@ -937,7 +937,7 @@ class Person:
             (store.path / ".lock").unlink(missing_ok=True)
         attempts, had = self.desk.attempts, oracles.held(store)
         alone, marks = self.desk.busy == [self.name], oracles.marks(store)
-        bases = {*store.path.glob("*/base-*.parquet")}
+        bases = oracles.bases(store)
         staged = any((store.path / ".staging").rglob("*.arrow"))
         result = store.sync(client, tables=tables, full=full, progress=False)
         self.desk.said.append(str(result))

@@ -73,8 +73,7 @@ def known_by_time(folder: Path, table: str) -> list[tuple[int, dict[str, int]]]:
     on: when each row had changed last, by its id."""
     published: list[tuple[int, int]] = []
     known: dict[int, dict[str, int]] = {}
-    manifests = sorted(folder.glob("manifests/????????.json"))
-    for name, *_ in _manifest(manifests)["files"].get(table, ()):
+    for name in files_of_folder(folder).get(table, ()):
         rows = _in_ns(pq.read_table(folder / table / name))
         metadata = pq.read_metadata(folder / table / name).metadata
         came = json.loads(metadata[b"fundlab"])["publications"]
@@ -103,12 +102,18 @@ def _in_ns(table: pa.Table) -> pa.Table:
 def watermarks(folder: Path) -> dict[str, dict[str, Any]]:
     """Of each table of a store on this machine up to where it is known: a moment and an id, by what
     the moment is of."""
-    manifests = sorted(folder.glob("manifests/????????.json"))
     found = {}
-    for table, files in _manifest(manifests)["files"].items() if manifests else ():
-        metadata = pq.read_metadata(folder / table / files[-1][0]).metadata
+    for table, names in files_of_folder(folder).items():
+        metadata = pq.read_metadata(folder / table / names[-1]).metadata
         found[table] = json.loads(metadata[b"fundlab"])["publications"][-1]["watermark"]
     return found
+
+
+def files_of_folder(folder: Path) -> dict[str, list[str]]:
+    """The names of each table's files in a store on this machine, oldest first."""
+    manifests = sorted(folder.glob("manifests/????????.json"))
+    named = _manifest(manifests)["files"] if manifests else {}
+    return {table: [name for name, *_ in files] for table, files in named.items()}
 
 
 def _manifest(paths: list[Path]) -> Row:
