@@ -353,7 +353,7 @@ def reconcile(
             alike = [one for one in flows[row["group"]][row["side"]] if one[2] == amount]
             before = [one for one in alike if row["side"] == "service" and one[0] not in
                       old["service"] and one[1] < min(begin, first)]  # fmt: skip
-            stands_for = next(iter(before), max(alike, key=lambda one: one[1]))
+            stands_for = before[0] if before else max(alike, key=lambda one: one[1])
             flows[row["group"]][row["side"]].remove(stands_for)
             name = stands_for[0]
         elif name in answers:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.base.errors import StoreDamaged, StoreError
+from fundlab.base.values import check_unicode
 from fundlab.evidence.table_store import TableStore
 from fundlab.payments.identity import NOUNS, WITHDRAWAL, Entry
 from fundlab.payments.journal import Journal, identity_of, not_seen, row_hash
@@ -61,6 +62,7 @@ def journal(
                      action state status
     0  deposit instructions  done  VALID
     """
+    check_unicode(str(folder), f"folder={str(folder)!r}")
     files = journal_files(journal_folder() if folder is None else Path(folder))
     books = [Journal(path) for path in files]
     entries = [(entry, book.service["base_url"]) for book in books for entry in book.entries()]

@@ -28,7 +28,8 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from fundlab.base.errors import SandboxError
+from fundlab.base.errors import InvalidRequest, SandboxError
+from fundlab.base.values import check_unicode
 from fundlab.models import OPERATIONS
 from fundlab.sandbox.refusals import first_fault
 
@@ -78,6 +79,10 @@ class Fault:
             raise SandboxError(f"status {self.status} must be from 200 to 599")
         if self.status in NO_CONTENT and self.body:
             raise SandboxError(f"body: an answer with status {self.status} carries none")
+        try:
+            check_unicode(self.body, "body")
+        except InvalidRequest as error:
+            raise SandboxError(str(error)) from None
         if not 0 <= self.seconds <= MAX_SECONDS:
             raise SandboxError(f"seconds {self.seconds} must be from 0 to {MAX_SECONDS}")
         if self.after < 0 or not 0 <= self.keep < 1:

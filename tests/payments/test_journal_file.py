@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import fundlab as fl
-from fundlab.base.errors import StoreError
+from fundlab.base.errors import InvalidRequest, StoreError
 from fundlab.payments.identity import Entry
 from fundlab.payments.journal import Journal
 
@@ -127,6 +127,8 @@ def test_a_place_that_cannot_be_looked_at_is_not_taken_for_an_empty_one(
         patched.setattr(Path, "iterdir", closed_folder)
         with pytest.raises(StoreError, match=r"cannot be looked at: Permission denied"):
             fl.journal(folder=journal.path.parent)
+    with pytest.raises(InvalidRequest, match=r"^folder='/\\ud83d' is not valid Unicode"):
+        fl.journal(folder="/\ud83d")
     assert len(fl.journal(folder=journal.path.parent)) == 5
 
 

@@ -191,6 +191,7 @@ def test_without_faults_nothing_is_broken(sandbox: Sandbox, caller: Caller) -> N
     [
         {"kind": "explode"}, {"operation": "nothing"}, {"count": 0}, {"probability": 0},
         {"probability": 1.5}, {"status": 99}, {"seconds": -1}, {"keep": 1.0}, {"colour": "red"},
+        {"body": "\ud83d is half a character"},
     ],
 )  # fmt: skip
 def test_bad_faults_are_refused(sandbox: Sandbox, options: dict[str, Any]) -> None:
