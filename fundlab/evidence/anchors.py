@@ -39,7 +39,8 @@ _GIVE: Final = (
     f"give a line that begins with {_FORMAT!r}, or the file that 'fundlab anchor --out' wrote"
 )
 _LINE: Final = re.compile(
-    rf"{_FORMAT} (?P<lanes>(?:[\w.-]+=\d+:[0-9a-f]{{16}} )*)(?P<hash>[0-9a-f]{{64}})"
+    rf"{_FORMAT} (?P<lanes>(?:[\w.-]+=\d+:[0-9a-f]{{16}} )*{MANIFEST}=\d+:[0-9a-f]{{16}} )"
+    r"(?P<hash>[0-9a-f]{64})"
     r"(?P<signed> key=(?P<key>\S+) signature=(?P<signature>[\w-]+))?",
     re.ASCII,
 )
@@ -193,7 +194,7 @@ def read_anchor(given: str | os.PathLike[str]) -> Anchor:
         {name: head for name, (_, head) in numbers.items()},
         match["hash"], lanes, match["key"], match["signature"],
     )  # fmt: skip
-    newest = anchor.counts.get(MANIFEST, 0), anchor.heads.get(MANIFEST, "")
+    newest = anchor.counts[MANIFEST], anchor.heads[MANIFEST]
     if lanes is not None and make_anchor(lanes, *newest).line != anchor.line:
         raise InvalidRequest(f"{str(given)[:80]!r}: its hashes are not those of its anchor line")
     return anchor
@@ -208,7 +209,7 @@ def check_anchor(anchor: Anchor, there_is: Anchor) -> list[Problem]:
     def add(lane: str, where: str, expected: str, found: str) -> None:
         problems.append(Problem(lane, "anchor", where, expected, found))
 
-    number, hash_ = anchor.counts.get(MANIFEST, 0), anchor.heads.get(MANIFEST, "")
+    number, hash_ = anchor.counts[MANIFEST], anchor.heads[MANIFEST]
     if number > there_is.counts[MANIFEST]:
         found = f"{there_is.counts[MANIFEST]}: all was rolled back"
         add(MANIFEST, MANIFEST, f"number {number} or later", found)
