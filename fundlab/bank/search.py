@@ -295,8 +295,7 @@ class Search:
                 entries, transfers = self._with_their_blocks(
                     key[1], entries, transfers, parts | self.held.keys()
                 )
-            plain = not any(e.names or e.mentions or e.number in self.naming for e in entries)
-            plain = plain and not self.forbidden
+            plain = not self.forbidden and not any(e.names or e.mentions for e in entries)
             sides: tuple[dict[Any, list[Item]], dict[Any, list[Item]]] = {}, {}
             for items, classes in zip((entries, transfers), sides, strict=True):
                 for item in items:
