@@ -334,6 +334,14 @@ def test_a_transfer_of_a_hundred_prices_others_and_one_of_less_does_not() -> Non
     assert again.column("price").to_pylist() == [50]
 
 
+def test_a_transfer_worth_nineteen_digits_has_a_price_of_its_own() -> None:
+    worth = D("9999999999999999999.99")
+    rows = [transfer("a", asset="ETH", amount=D(2), created_at=START, notional_value=worth)]
+    assert fl.value.of(priced_transfers(*rows)).column("price").to_pylist() == [
+        D("4999999999999999999.995")
+    ]
+
+
 def test_a_transfer_without_an_asset_or_a_moment_prices_no_other() -> None:
     """Nor does it make the moments of the others floating, whose last digits are lost."""
     rows = [

@@ -99,6 +99,7 @@ def test_a_loader_knows_every_filter_of_its_list(
     assert keywords.__annotations__.keys() == query.model_fields.keys() - {"limit", "page_cursor"}
     shown = inspect.signature(load).parameters
     assert all(shown[name].default is None for name in keywords.__annotations__)
+    assert (shown["workers"].default, shown["invalid"].default) == (1, "stop")
     assert f"{list(keywords.__annotations__)[-1]}: " in pydoc.render_doc(load)
 
 

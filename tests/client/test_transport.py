@@ -20,6 +20,7 @@ from fundlab.client.client import Client
 from fundlab.client.http import Answer, Failure, Outgoing
 from fundlab.client.problems import Attempted
 from fundlab.client.transport import (
+    Call,
     CallerGone,
     Environment,
     Grant,
@@ -74,6 +75,12 @@ def test_a_sandbox_says_which_one_it_is(server: scripted.Scripted, client: Clien
     client.get_transfer("t")
     assert client.transport.instance() == INSTANCE
     assert len(server.received) == 4
+
+
+def test_to_look_whether_the_service_is_there_is_tried_again(client: Client) -> None:
+    wire = Wire(BUSY, GOOD)
+    assert transport_over(wire, client).probe().status == 200
+    assert wire.slept == FIVE[:1]
 
 
 @pytest.mark.parametrize(
@@ -157,6 +164,16 @@ def test_each_attempt_leaves_a_line(
     one, other = (client.transport.new_ref_id() for _ in "ab")
     assert one != other
     assert one.startswith("fundlab-")
+
+
+def test_how_long_a_call_took_is_logged_in_milliseconds(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the token that it asked for first."""
+    wire = Wire(status(200, b'{"access_token": "t"}'), GOOD, takes=0.75)
+    with caplog.at_level("INFO", "fundlab.api"):
+        transport_over(wire, client).send(Call("get_transfer", "GET", "/v2/transfers/t", "read"))
+    assert "get_transfer 200 in 1500 ms, request " in caplog.text
 
 
 # ------------------------------------------------------------------------------------- secrets

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fundlab.base.errors import ActionRefused, StoreDamaged, StoreError
-from fundlab.payments import journal
+from fundlab.payments import journal, journal_files
 from fundlab.payments.identity import NOT_ALIKE, UPDATE, WITHDRAWAL, Entry, keyed
 from fundlab.payments.journal import Journal, row_hash
 
@@ -635,6 +635,22 @@ def test_the_name_of_a_new_journal_is_on_disk_and_no_other_is_left(
     monkeypatch.setattr(journal, "sync_folder", sync_folder)
     journal.create_journal(tmp_path / "a.sqlite", SERVICE)
     assert synced == [(tmp_path, ["a.sqlite"])]
+
+
+def test_the_name_of_a_restored_journal_is_on_disk_and_no_other_is_left(
+    tmp_path: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, synced = tmp_path / "here", list[tuple[Path, list[str]]]()
+    desk.record("Rent", 1)
+
+    def sync_folder(folder: Path) -> None:
+        synced.append((folder, [one.name for one in folder.iterdir()]))
+
+    monkeypatch.setattr(journal_files, "journal_folder", lambda: here)
+    monkeypatch.setattr(journal_files, "sync_folder", sync_folder)
+    said = journal_files.put_back(desk.book.path, "2026-01-01T00:00:00Z")
+    assert said.startswith("journal service.sqlite: restored; it pays nothing before ")
+    assert synced == [(here, ["service.sqlite"])]
 
 
 def test_a_journal_that_cannot_be_made_says_why_and_leaves_nothing(

@@ -28,6 +28,7 @@ from fundlab.base.errors import (
 )
 from fundlab.evidence.quarantine import SetAside
 from fundlab.evidence.vanished_rows import Gone, unlisted_rows
+from fundlab.store import staging
 from fundlab.sync import run
 from fundlab.sync.run import SyncResult, TableSync, Unread, Watermark, _Fetch
 from fundlab.sync.table_pages import Fetched
@@ -775,6 +776,27 @@ class TestOneRun:
             }
         ]  # fmt: skip
 
+    def test_what_a_run_that_died_had_is_asked_for_again_where_changes_cannot_be(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of a service that refuses to list by updates and by ids."""
+        rows = [withdrawal(1), transfer(5_000), transfer(9_000)]
+        service = FakeService(rows, honours={"created_at"}, strict=True, largest_page=1)
+        monkeypatch.setattr(staging, "FLUSH_AFTER_S", -1)
+
+        def die(operation: str, params: dict[str, str]) -> None:
+            if moment(5_000) in params.get("page_cursor", ""):
+                raise ProtocolError("broken")
+
+        service.hook = die
+        with pytest.raises(ProtocolError):
+            sync(tmp_path, service)
+        rows[0] |= {"status": "COMPLETED", "updated_at": moment(9_500)}
+        service.hook = lambda operation, params: None
+        service.largest_page = 1_000
+        sync(tmp_path, service)
+        assert Store(tmp_path).read("transfers")["status"].tolist() == ["COMPLETED"] * 3
+
     @pytest.mark.parametrize(
         ("began", "given"), [(None, {}), (5, {"since": moment(2)}), (5, {"full": True})]
     )
@@ -824,6 +846,26 @@ class TestOneRun:
         sync(tmp_path, service, tables, full=True)
         (found,) = [one for one in Store(tmp_path).records() if "gone" in one.content]
         assert found.content["observed"] == found.number + after
+
+    def test_of_balances_that_are_reported_no_more_the_last_look_is_named(
+        self, tmp_path: Path
+    ) -> None:
+        """Of all that one profile had."""
+        rows = [transfer(1), transfer(2, asset="BTC")]
+        service, refused = FakeService(rows), set[str]()
+
+        def refuse(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_profile_balance" and params["asset"] in refused:
+                raise NotFound(404, "Not Found")
+
+        service.hook = refuse
+        for more, hours in (("", 1), ("BTC", 2), ("USD", 3)):
+            refused |= {more}
+            notes = sync(tmp_path, service, None, clock=DAY_NS + hours * HOUR_NS).notes
+        assert (
+            "balances: BTC, USD of p-1 are no longer reported (the service answers 404); "
+            "last seen 2026-03-01T02:00:00.000000000Z"
+        ) in notes
 
     def test_what_the_list_left_out_is_listed_again_once_the_list_has_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -398,6 +398,7 @@ def test_the_oldest_and_the_newest_show_whether_windows_are_honoured(
         service = FakeService(rows, honours=honours, strict=strict)
         found = table_pages._probed_span(service, ask_table(TABLES["transfers"], given))
         assert found == (span and tuple(map(at, span)))
+        assert {params["limit"] for _, params in service.calls} <= {"1"}, "no page is asked for"
 
 
 @pytest.mark.parametrize(("apart_ns", "shared"), [(1, False), (2, True)])
