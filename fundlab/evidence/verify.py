@@ -463,7 +463,7 @@ class _RowsChecked:
                 current = current.set_column(place, name, current.column(name).cast(pa.int64()))
             self._waiting.append(current)
             if sum(map(len, self._waiting)) >= _JUDGED_AT_ONCE:
-                self._judge(connection)
+                self._judge(connection)  # not in the end only: they fill the memory
             eager = nw.from_native(current, eager_only=True)
             self._halves.append(eager.filter(is_half()).to_native())
             self._links.append(linked(eager).to_native())

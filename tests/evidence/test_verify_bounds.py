@@ -21,6 +21,7 @@ from fundlab.base.errors import StoreChanged, StoreDamaged, StoreError
 from fundlab.evidence import verify
 from fundlab.evidence.observations import Accounts, Problem
 from fundlab.evidence.verify import Verification, _RowsChecked
+from fundlab.store import parts
 from fundlab.store.parts import FROM, TO
 from fundlab.store.snapshot import Snapshot
 from fundlab.tables.schema import TABLES
@@ -267,6 +268,20 @@ def test_without_a_manifest_nothing_was_looked_at(tmp_path: Path) -> None:
         path.write_bytes(b"{}")
     found = Store(tmp_path / "store").verify()
     assert (found.files, found.rows, found.intervals, len(found.problems)) == (0, 0, 0, 1)
+
+
+def test_rows_judged_one_by_one_break_the_same_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [transfer(n, total="3.00" if n % 2 else "10.50") for n in range(4)]
+    Store(tmp_path).sync(FakeService(rows), tables=["transfers"])
+    monkeypatch.setattr(parts, "ROW_GROUP_ROWS", 1)
+    for at_once in (1, 2, 100):
+        monkeypatch.setattr(verify, "_JUDGED_AT_ONCE", at_once)
+        found = Store(tmp_path).verify().problems
+        assert [(one.rule, one.where, one.expected, one.found) for one in found] == [
+            ("total", "t-000001", "10.5", "3"), ("total", "t-000003", "10.5", "3"),
+        ]  # fmt: skip
 
 
 def test_rows_that_were_judged_are_judged_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
