@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any, Final
@@ -150,8 +151,10 @@ def read(
                     f"{name}= belongs to one account; the files are of {len(accounts)}"
                 )
             # The first statement opens with it, or the last one closes; it may declare the same.
-            days = [(page.closing_on is None, page.closing_on, n) for n, page in enumerate(pages)]
-            page = pages[(min(days) if name == "opening" else max(days))[2]]
+            # A file without entries may have no day: it is neither, beside others.
+            dated = [page for page in pages if page.closing_on is not None] or pages
+            days = [(page.closing_on or date.min, n) for n, page in enumerate(dated)]
+            page = dated[(min(days) if name == "opening" else max(days))[1]]
             found = getattr(page, name)
             if found is None:
                 setattr(page, name, exact)

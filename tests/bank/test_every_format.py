@@ -159,6 +159,24 @@ def test_entries_and_statements_are_counted_from_one(tmp_path: Path) -> None:
     assert repr(found) == "Statements(5 entries, 2 statements, 0 findings)"
 
 
+def test_a_balance_that_is_given_is_of_the_first_day_or_the_last(tmp_path: Path) -> None:
+    """Of no file without entries, and so without a day, unless there is no other."""
+    one, two = (written(tmp_path / f"{n}", f"2026-10-0{n},5,x") for n in (1, 7))
+    none, nothing = (written(tmp_path / name) for name in ("none", "nothing"))
+    nothing.write_text(f"{nothing.read_text()}\n")
+    for files, opens, closes in (
+        ((one, two, none), one, two), ((none, two, one), one, two), ((none, one), one, one),
+        ((none,), none, none), ((none, nothing), none, nothing),
+    ):  # fmt: skip
+        found = bank.read(*files, account="A", asset="USD", opening="1", closing="13", strict=False)
+        pages = found.statements.set_index("file")
+        given = {name: [*pages[name].dropna().items()] for name in ("opening", "closing")}
+        assert given == {"opening": [(str(opens), 1)], "closing": [(str(closes), 13)]}
+    assert bank.read(
+        one, two, none, account="A", asset="USD", opening="1", closing="11"
+    ).findings.empty
+
+
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     one = written(tmp_path / "one", "2026-10-01,5,x")
     header = "date,amount,balance,account"
