@@ -165,7 +165,7 @@ def bridge(
             for frame in openings
         ]
         sides = [
-            pd.concat([side, more[_SIDE.names].astype(side.dtypes)], ignore_index=True)
+            pd.concat([side, more[_SIDE.names].astype(side.dtypes)])
             for side, more in zip(sides, opened, strict=True)
         ]
     both = sides[0].merge(sides[1], on=["id", *_ENTRY], how="outer", suffixes=("_then", "_now"))
