@@ -200,6 +200,12 @@ def test_opening_balances_count() -> None:
 def test_what_cannot_be_used_is_refused() -> None:
     with pytest.raises(AnalysisError, match="assertions has no column 'available'"):
         told(ROWS, reported(55), reported(55).drop_columns(["available"]))
+    nothing = reported(55).set_column(
+        reported(55).column_names.index("available"), "available",
+        [pa.nulls(1, reported(55).schema.field("available").type)],
+    )  # fmt: skip
+    with pytest.raises(AnalysisError, match=r"assertions: available is missing \(profile_id p1\)"):
+        told(ROWS, reported(55), nothing)
     with pytest.raises(AnalysisError, match=r"transfers: total is missing \(id t0\)"):
         told([{**ROWS[0], "total": None}], reported(55))
 

@@ -279,13 +279,17 @@ def held_in(*files: list[tuple[tuple[int | None, int | None], list[Row]]]) -> An
     )  # fmt: skip
 
 
+READ: list[tuple[int, int]] = []
+
+
 class Reader:
     def __init__(self, part: Any, coded: list[str]) -> None:
         assert "id" not in coded
         assert "asset" in coded
-        self.groups = part.groups
+        self.seq, self.groups = part.seq, part.groups
 
     def read(self, number: int, schema: pa.Schema) -> pa.Table:
+        READ.append((self.seq, number))
         return self.groups[number].select(schema.names).cast(schema)
 
 
@@ -303,7 +307,9 @@ def test_row_groups_come_by_their_first_moment(monkeypatch: pytest.MonkeyPatch) 
          ((None, None), [row(None, 99, status="FAILED"), row(55, 64), row(5, 128)])],
         [((START + 15, START + 55), [row(15, 4), row(55, 8)])],
     )  # fmt: skip
+    READ.clear()
     found = streaming.stream_running(whole, ["id"]).read_all()
+    assert READ == [(1, 1), (1, 0), (2, 0), (0, 0)]
     assert found.column("id").to_pylist() == [
         f"t{amount}" for amount in (128, 1, 4, 2, 16, 64, 8, 32)
     ]

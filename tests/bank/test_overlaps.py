@@ -213,6 +213,11 @@ APART = {
         [listed("f", (2, 30, None, None), opening=5),
          listed("g", (2, 10, "F1", None), (2, 20, "F2", None), opening=5, format="ofx")],
         [10, 20], "1 of its entries are of days with the same balances, but other entries"),
+    "the same beside a file of other days": (
+        [listed("f", (2, 30, None, None), opening=5),
+         listed("g", (2, 10, "F1", None), (2, 20, "F2", None), opening=5, format="ofx"),
+         listed("h", (9, 1, "H1", None))],
+        [1, 10, 20], "1 of its entries are of days with the same balances, but other entries"),
     "nothing, within the days of another and at its balance": (
         [listed("f", (1, 5, None, 5), (2, 7, None, 12), (3, 1, None, 13)),
          listed("g", days=(2, 2), closing=12)], [1, 5, 7], ""),

@@ -15,6 +15,7 @@ import pytest
 import typer
 from amounts import exactly
 from bank_books import COLUMNS, made_books
+from fake_service import FakeService, moment, withdrawal
 from random_books import AMOUNTS, FIRST, frames_of, made_world, money
 from test_matching import paid, transfer
 
@@ -549,6 +550,44 @@ def test_what_was_cleared_in_the_month_before_is_not_taken_again(tmp_path: Path)
             rows, statement, "2026-02", carried=january.items, decisions=by_hand
         )
         assert accepted.unexplained.empty
+
+
+def test_an_entry_of_the_last_day_before_has_its_transfer_where_it_is_listed_again(
+    tmp_path: Path,
+) -> None:
+    """As by a statement that begins a day earlier."""
+    rows = paid([transfer("paid", 100, 29), transfer("next", 40, 31)])
+    line = "2026-01-31,100,1100,r1,paid"
+    january = bank.reconcile(rows, read_csv(tmp_path, line), "2026-01")
+    statement = read_csv(tmp_path, line, "2026-02-02,40,1140,r3,next")
+    february = bank.reconcile(rows, statement, "2026-02", carried=january.items)
+    check_that_it_foots(february)
+    assert february.unexplained.empty
+    assert {*february.matching.members["item_id"]} >= {"paid", "next"}
+
+
+def test_a_store_says_to_whom_a_withdrawal_goes(tmp_path: Path) -> None:
+    """What the bank books later went out first."""
+    owners = {"f-a": "Acme Metals", "f-b": "Beta Foods"}
+    accounts = [
+        {"id": id_, "created_at": moment(1), "fiat_account_owner":
+            {"institution_details": {"name": name}}}
+        for id_, name in owners.items()
+    ]  # fmt: skip
+    rows = [
+        withdrawal(second, fiat_account_id=id_) | {"status": "COMPLETED"}
+        for second, id_ in ((100, "f-a"), (200, "f-b"))
+    ]
+    store = fl.Store(tmp_path / "store")
+    service: Any = FakeService(rows, fiat_accounts=accounts)
+    store.sync(service, ["transfers", "fiat_accounts"])
+    statement = read_csv(tmp_path, "2026-03-02,-10.50,989.50,r1,to Beta Foods",
+                         "2026-03-03,-10.50,979.00,r2,to Acme Metals")  # fmt: skip
+    members = bank.reconcile(store, statement, "2026-03").matching.members
+    ours = members[members["side"] == "service"].sort_values("group")
+    theirs = members[members["side"] == "bank"].sort_values("group")
+    on = dict(zip(ours["item_id"], theirs["on"], strict=True))
+    assert on == {"t-000100": date(2026, 3, 3), "t-000200": date(2026, 3, 2)}
 
 
 def test_statements_that_cannot_be_reconciled_are_refused(tmp_path: Path) -> None:
