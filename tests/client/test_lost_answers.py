@@ -113,9 +113,10 @@ def test_an_id_alone_of_which_no_more_can_be_known(
     operation: str, shown: bytes, server: scripted.Scripted, client: Client
 ) -> None:
     server.script(reset, conflict({"id": "t-1"}), shown)
-    assert "too little to tell whether it is what is asked for; look at it first" in refused(
-        client, operation
-    )
+    said = refused(client, operation)
+    assert "too little to tell whether it is what is asked for; look at it first" in said
+    failed = operation in SHOWN_BY_ID and shown != answer({"id": "t-1"})
+    assert ("Asking for what is there brought no more: " in said) is failed
 
 
 @every_create

@@ -366,11 +366,18 @@ def test_the_newest_backup_is_read_and_must_be_what_its_name_says(
     (folder / "more.txt").touch()
     assert backup._manifest(tmp_path / "kept")["at"] == "second"
     monkeypatch.setattr(backup, "restore_manifest", lambda path, content: None)
+    synced: list[tuple[Path, set[str]]] = []
+
+    def sync_folder(there: Path) -> None:
+        synced.append((there, {one.name for one in there.iterdir()}))
+
+    monkeypatch.setattr(backup.disk, "sync_folder", sync_folder)
     target = tmp_path / "restored"
     target.mkdir()  # empty, as a user may have made it
     done, journals = backup.restore(str(tmp_path / "kept"), target, tmp_path / "aside")
     assert (done.at, done.files, done.bytes, journals) == ("second", 0, 0, {})
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
+    assert synced[-1] == (tmp_path, {"kept", "restored"}), "its name is on disk"
     (target / "something").touch()
     with pytest.raises(StoreError, match="restored is not empty: restore into a new folder"):
         backup.restore(str(tmp_path / "kept"), target, tmp_path / "aside")

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from fake_service import FakeService, transfer
+from fake_service import FakeService, moment, transfer
 
 from fundlab import Store, reports
 from fundlab.base import progress
@@ -21,6 +21,7 @@ from fundlab.store.scan import hold_in_duckdb
 
 WAITS: dict[str, tuple[Callable[[Store, Path], Any], str]] = {
     "reading": (lambda store, _: store.read("transfers"), "reading transfers: 4 rows"),
+    "reading one file": (lambda store, _: store.read("events"), "reading events: 2 rows"),
     "compaction": (lambda store, _: store.compact(), "merging transfers: 3 rows"),
     "backup": (lambda store, out: store.backup(str(out)), r"backing up: [\d,]{5,} bytes"),
     "publishing": (lambda store, out: store.publish(out), "publishing transfers: 3 rows"),
@@ -33,7 +34,9 @@ WAITS: dict[str, tuple[Callable[[Store, Path], Any], str]] = {
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Three transfers, of which one has two versions."""
     monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "journals"))
-    store, service = Store(tmp_path / "store"), FakeService([transfer(1), transfer(2)])
+    events = [{"id": f"e-{n}", "created_at": moment(n)} for n in (1, 2)]
+    service = FakeService([transfer(1), transfer(2)], events=events)
+    store = Store(tmp_path / "store")
     store.sync(service)
     service.transfers = [transfer(1), transfer(2, status="FAILED"), transfer(3)]
     store.sync(service, full=True)

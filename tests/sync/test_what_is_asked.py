@@ -776,6 +776,28 @@ class TestOneRun:
             }
         ]  # fmt: skip
 
+    @pytest.mark.parametrize("honours", [{"created_at", "updated_at", "ids"}, set[str]()])
+    def test_what_a_run_that_died_had_counts_where_the_rest_can_be_asked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honours: set[str]
+    ) -> None:
+        """Else all comes again, without a row that is not there any more."""
+        rows = [transfer(1), transfer(5_000), transfer(9_000)]
+        service = FakeService(rows, honours=honours, strict=True, largest_page=1)
+        monkeypatch.setattr(staging, "FLUSH_AFTER_S", -1)
+
+        def die(operation: str, params: dict[str, str]) -> None:
+            if moment(5_000) in params.get("page_cursor", ""):
+                raise ProtocolError("broken")
+
+        service.hook = die
+        with pytest.raises(ProtocolError):
+            sync(tmp_path, service)
+        service.hook = lambda operation, params: None
+        del rows[0]
+        sync(tmp_path, service)
+        kept = ["t-000001"] if honours else []
+        assert Store(tmp_path).read("transfers")["id"].tolist() == [*kept, "t-005000", "t-009000"]
+
     def test_what_a_run_that_died_had_is_asked_for_again_where_changes_cannot_be(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
