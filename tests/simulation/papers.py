@@ -35,7 +35,7 @@ from fundlab.base.errors import (
 from fundlab.client.http import Answer, Failure, Outgoing
 from fundlab.client.signing import EdSigner
 from fundlab.payments import approvals
-from fundlab.payments.identity import UPDATE, WITHDRAWAL
+from fundlab.payments.identity import UPDATE, WITHDRAWAL, Entry
 from fundlab.payments.journal import Journal
 from fundlab.payments.journal_files import damaged_journals, journal_entries
 from fundlab.payments.reconciliation import Reconciliation, accept_payments, reconciled
@@ -586,6 +586,29 @@ def updated(desk: Desk) -> None:
             check((now == {"a": value}) == known, f"the account has {now}")
 
 
+def _held_by_another(book: Journal, entries: list[Entry]) -> None:
+    """What another program holds is waited for, for a minute, and read once it lets go."""
+    sleep, began = Virtual.sleep, Virtual.now_ns
+    with closing(sqlite3.connect(book.path, isolation_level=None)) as other:
+
+        def lets_go(seconds: float) -> None:
+            sleep(seconds)
+            if Virtual.now_ns >= began + 30 * NS and other.in_transaction:
+                other.execute("ROLLBACK")
+
+        other.execute("BEGIN EXCLUSIVE")
+        refuses(book.entries, "another program has held it for a minute", by=StoreError)
+        waited = Virtual.now_ns - began
+        check(60 * NS <= waited < 61 * NS, f"given up after {waited / NS} s")
+        began, Virtual.sleep = Virtual.now_ns, staticmethod(lets_go)
+        try:
+            check(book.entries() == entries, "once it is let go, a journal is read otherwise")
+        finally:
+            Virtual.sleep = staticmethod(sleep)
+        waited = Virtual.now_ns - began
+        check(30 * NS <= waited < 31 * NS, f"read after {waited / NS} s")
+
+
 def journals_damaged(desk: Desk) -> None:
     """A copy of the payer's journal that is cut, altered or another's is not read as if it were
     whole; and nothing of a block that failed stays."""
@@ -624,6 +647,7 @@ def journals_damaged(desk: Desk) -> None:
                 check(Journal(copied, who).entries() == entries, f"as {who} it is another")
                 mode = copied.stat().st_mode & 0o777
                 check(mode == (0o644 if who is None else 0o600), f"as {who} it has {mode:o}")
+        _held_by_another(anew(), entries)
         content = path.read_bytes()
         for what, those, said in (
             ("cut", content[:-1], "cut short"), ("empty", b"", "is empty"),
