@@ -824,6 +824,8 @@ class Person:
         except ActionRefused as refusal:
             if refusal.reason == "own_limit":
                 oracles.above_limit(desk, most, intents)
+                if "stale" not in desk.met[self.name]:
+                    oracles.still_open(desk, refusal)
                 sometimes("a batch was refused for the limit of the day")
                 for intent in intents:  # nobody wants them any more, if none was begun
                     if not desk.wishes[intent].paid and not oracles.payments(desk)[str(intent)]:

@@ -43,7 +43,7 @@ from tests.simulation.reading import (
     rows_of_folder,
     unsound,
     watermarks,
-)  # fmt: skip
+)
 from tests.simulation.schedule import Wrong
 from tests.simulation.sometimes import sometimes
 
@@ -252,6 +252,16 @@ def above_limit(desk: Desk, limit: Decimal | None, intents: Sequence[int]) -> No
         limit is not None and total > limit,
         f"payments were refused that come to {total}, with a limit of {limit}",
     )
+
+
+def still_open(desk: Desk, refusal: ActionRefused) -> None:
+    """Of the payments that a limit of the day counts, though they may have failed, none is shown
+    by the service as completed."""
+    found = re.search(r"and counted: ref_id (.+): 'fundlab resume'", str(refusal))
+    named = re.split(", | and ", found[1]) if found else []
+    states = {row.get("ref_id"): row["status"] for row in withdrawn(desk, by_payer=False)}
+    done = [name for name in named if states.get(name) == "COMPLETED"]
+    check(not done, f"{done} are completed, and the refusal says: {refusal}")
 
 
 # ------------------------------------------------------------------------------ at quiet moments
