@@ -98,8 +98,8 @@ class Http:
             ) as response:  # fmt: skip
                 chunks, size, bound = [], 0, max(request.rows * _BYTES_A_ROW, SMALLEST_BOUND)
                 length = response.length_remaining  # if it says so
-                if "content-encoding" not in response.headers and (length or bound) < bound:
-                    chunks, size = [response.read(decode_content=False)], length or 0
+                if length and length < bound and "content-encoding" not in response.headers:
+                    chunks, size = [response.read(decode_content=False)], length
                 while chunk := response.read1(_CHUNK, decode_content=True):
                     size += len(chunk)
                     if size > bound:
