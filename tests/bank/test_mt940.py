@@ -44,6 +44,8 @@ OPENS, CLOSES = ":60F:C260101USD9,00", ":62F:D260131USD8,50"
          {"kind": "interim", "asset": "PLN", "opening": None, "declared": {
              "credits": 2, "credit_sum": D("3.5"), "debits": 1, "debit_sum": 4}}),
         ((":90C:2PLN3,",), {"asset": "PLN"}),
+        ((":34F:PLN0", ":61:2601010101C10,00NMSCREF"), {"asset": "PLN"}),
+        ((":34F:", ":61:2601010101C10,00NMSCREF"), {"asset": None}),
     ],
 )  # fmt: skip
 def test_a_page_has_what_its_fields_say(fields: tuple[str, ...], found: dict[str, Any]) -> None:

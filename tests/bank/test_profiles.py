@@ -237,6 +237,10 @@ def test_other_keys_of_a_profile(tmp_path: Path) -> None:
         # Not each line need have an amount.
         ("Wann,Aus,Stand\n2026-10-01,-5.00,95.00\n2026-10-02,,95.00\n",
          ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Wann"', 'amount = "Aus"']),
+        # Of two that would do, columns end where there are more of them.
+        ("Wann|Wie|Wo|An|Was\n2026-10-01|-5.00|x|y|of,2026-09-01,7.00\n",
+         ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Wann"', 'amount = "Wie"',
+          'memo = "Was"']),
         ("2026-10-01,-5,x\n2026-10-02,7,y\n", ['decimal = "."', '# asset = "USD"', "[columns]",
                                               'booked_on = "1"', 'amount = "2"', 'memo = "3"']),
     ],

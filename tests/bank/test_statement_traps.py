@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from fundlab import bank
-from fundlab.bank.statements import MOST_BYTES
 from fundlab.base.errors import AnalysisError
 
 D = Decimal
@@ -251,16 +250,22 @@ def test_long_details_stay_whole_and_a_bad_line_stays_off_stderr(
     assert capfd.readouterr().err == ""
 
 
-def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
-    pipe, large = tmp_path / "pipe", tmp_path / "large"
+def test_what_is_no_file_or_too_large_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe, large, largest = (tmp_path / name for name in ("pipe", "large", "largest"))
     os.mkfifo(pipe)
-    with large.open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
+    for path, size in ((large, 268_435_457), (largest, 268_435_456)):
+        with path.open("wb") as file:
+            file.truncate(size)
     for path in (pipe, Path("/dev/zero"), tmp_path):
         with pytest.raises(AnalysisError, match="is not a file"):
             bank.read(path)
     with pytest.raises(AnalysisError, match="more than 256 MiB"):
         bank.read(large)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: path.name.encode())
+    with pytest.raises(AnalysisError, match="largest is not a valid csv statement"):
+        bank.read(largest)
 
 
 GERMAN = """:20:STARTUMSE

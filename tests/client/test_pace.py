@@ -349,9 +349,12 @@ def test_steps_grow_and_a_refusal_goes_back_to_what_was_good() -> None:
     pace, now = refused_once()
     gaps = []
     for at in (13.0, 23.0, 33.0):
-        now[0] = at
-        for _ in range(10):
+        before, now[0] = gap_of(pace, now), at
+        for _ in range(9):
             pace.accepted(at)
+        assert gap_of(pace, now) == before
+        now[0] = at
+        pace.accepted(at)
         gaps.append(gap_of(pace, now))
     assert gaps == pytest.approx([1 / 1.15, 1 / 1.15 / 1.3, 1 / 1.15 / 1.3 / 1.6])
     now[0] = 40.0

@@ -27,6 +27,7 @@ from fundlab import Store
 from fundlab.base.errors import AnalysisError, InvalidRequest, StoreDamaged, StoreError
 from fundlab.reports import job
 from fundlab.store import compaction, parts, scan
+from fundlab.store.parts import TO
 from fundlab.store.remote import RemotePath
 from fundlab.tables import to_frame
 
@@ -85,6 +86,15 @@ def test_a_scan_gives_the_rows_of_read(
         rows = store.scan("transfers", **state).order("created_at, id").to_arrow_table()
         found = to_frame(rows, "transfers")
         assert found.equals(store.read("transfers", **state)), state
+
+
+def test_what_a_base_has_of_replaced_rows_is_none_of_now_beside_a_later_part(store: Store) -> None:
+    store.compact()
+    synced(store, [1, 9], 5)
+    snapshot = store.snapshot("transfers")
+    assert [TO in part.names for part in snapshot.files] == [True, False]
+    ids = [row[0] for row in store.scan("transfers").order("id").project("id").fetchall()]
+    assert ids == [f"t-{number:06d}" for number in (1, 2, 3, 4, 5, 6, 9)]
 
 
 @pytest.mark.seconds
@@ -309,9 +319,11 @@ def test_what_duckdb_cannot_read_is_named(store: Store, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(scan, "_current_rows", refuse)
     snapshot = store.snapshot("transfers")
-    with pytest.raises(StoreError, match=r"transfers: DuckDB cannot read it: IO Error: odd$"):
-        scan.scan_with_duckdb(snapshot)
-    assert checked == [3, 3]
+    one: Any = SimpleNamespace(files=snapshot.files[:1], table=snapshot.table)
+    for held in (snapshot, one):
+        with pytest.raises(StoreError, match=r"transfers: DuckDB cannot read it: IO Error: odd$"):
+            scan.scan_with_duckdb(held)
+    assert checked == [3, 3, 1, 1]
     with pytest.raises(InvalidRequest, match=r"give either connection, .* or memory_limit"):
         store.scan("transfers", connection=duckdb.connect(), memory_limit="1GB")
 
