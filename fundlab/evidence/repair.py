@@ -152,7 +152,8 @@ def set_aside(store: TableStore, found: Repair, check_held: Callable[[], None]) 
             elif not isinstance(path, RemotePath) and not isinstance(target, RemotePath):
                 disk.make_folder(target.parent)
                 path.rename(target)
-                disk.sync_folder(path.parent)
+                for folder in (target.parent, path.parent):  # there before it is gone here
+                    disk.sync_folder(folder)
     manifest = found.manifest
     content: dict[str, Any] = {"lost": found.lost, "tables": found.tables, "found": found.lines}
     if found.records is not None:

@@ -114,6 +114,11 @@ def test_what_is_set_aside_is_moved_while_the_lock_is_held(
     folder.mkdir()
     (folder / "a.parquet").write_bytes(b"a")
     committed: list[Any] = []
+    synced: list[tuple[Path, bool]] = []
+    monkeypatch.setattr(
+        repair.disk, "sync_folder",
+        lambda one: synced.append((one, (folder / "a.parquet").exists())),
+    )  # fmt: skip
     store: Any = SimpleNamespace(
         path=tmp_path, clock=lambda: 7,
         commit=lambda *given, **more: committed.append((given[1:], more)),
@@ -132,7 +137,10 @@ def test_what_is_set_aside_is_moved_while_the_lock_is_held(
         assert committed == []
         return
     set_aside(store, found, check)
-    assert (tmp_path / "set-aside" / "transfers" / "a.parquet").read_bytes() == b"a"
+    target = tmp_path / "set-aside" / "transfers" / "a.parquet"
+    assert target.read_bytes() == b"a"
+    # On disk, and there before it is gone here.
+    assert synced[-2:] == [(target.parent, False), (folder, False)]
     content = {"lost": ["b"], "tables": {"transfers": 5}, "found": ["line"]}
     assert committed == [((7, manifest.files, [("repair", content)]), {"before": manifest})]
     found.aside, found.records = [], ["r"]
