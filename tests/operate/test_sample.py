@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 import fundlab as fl
-from fundlab.base.errors import StoreError
+from fundlab.bank import statements
+from fundlab.base.errors import AnalysisError, StoreError
 from fundlab.operate import store as home
 from fundlab.tables import TABLES
 
@@ -33,6 +34,22 @@ def test_the_recipe_makes_it(tmp_path: Path) -> None:
     for table in TABLES:
         pd.testing.assert_frame_equal(kept.history(table), made.history(table))
     assert kept.pins() == made.pins()
+
+
+def test_its_statements_are_in_the_package_or_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As installed, and as in a checkout."""
+    package = tmp_path / "fundlab"
+    monkeypatch.setattr(statements, "__file__", str(package / "bank" / "statements.py"))
+    with pytest.raises(AnalysisError, match="the sample's statements are not there; install fund"):
+        statements.sample()
+    for root in (tmp_path, package):  # those that are installed count first
+        folder = root / "data" / "statements"
+        folder.mkdir(parents=True)
+        for name in ("b.xml", "a.xml", "more.txt"):
+            (folder / name).touch()
+        assert statements.sample() == [folder / "a.xml", folder / "b.xml"]
 
 
 def test_it_is_a_year_that_reconciles_and_small() -> None:
