@@ -213,10 +213,13 @@ def test_the_sheet_is_filled_in_and_evaluated(tmp_path: Path) -> None:
 
 def test_a_sample_of_a_pin_is_the_same_once_more_is_known() -> None:
     store = fl.sample()
-    now = fl.audit.sample("2026-10", store, size=25, seed=1, basis="settled")
-    frame = store.read("transfers", settled=True)
-    by_frame = fl.audit.sample("2026-10", frame, size=25, seed=1, basis="settled")
-    assert records(now.rows) == records(by_frame.rows)
+    for pin in (None, "october"):
+        frame = store.read("transfers", pin=pin, settled=True)
+        for basis in ("settled", "created"):
+            given: dict[str, Any] = {"size": 25, "seed": 1, "basis": basis}
+            of_store = fl.audit.sample("2026-10", store, pin=pin, **given)
+            by_frame = fl.audit.sample("2026-10", frame, **given)
+            assert records(of_store.rows) == records(by_frame.rows), (pin, basis)
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,9 @@ def test_a_table_is_read_line_by_line(lines: list[str], booked: list[Any]) -> No
     [
         ([], "it is empty"), ([",", " , "], "a date and an amount column are needed|it is empty"),
         (["x,y"] * 40 + ["Date,Amount", "2026-10-01,5"], "a date and an amount column are needed"),
+        # What cannot be read to its end is not read up to there.
+        (["Account 1", "Date,Amount,Memo", "2026-10-01,5,x", '2026-10-02,7,"a"b'],
+         "a date and an amount column are needed"),
         (["Date,Amount", "2026-10-01,5,x"], "line 2: .*3 values for 2 columns"),
         (["Date,Amount,x", "2026-10-01,5"], "line 2: .*2 values for 3 columns"),
         (["Date,Amount", '2026-10-01,"5'], "line 2: "), (["Date,Amount\0", "x,5"], "no text has"),

@@ -18,6 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from extra_packages import needs
 from fake_service import FakeService, moment, rewrite, transfer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -112,6 +113,24 @@ def test_many_parts_are_opened_as_one(store: Store, monkeypatch: pytest.MonkeyPa
     assert (
         len(re.findall("(?i)(?:read_parquet|parquet_scan)", store.scan("transfers").explain())) < 3
     )
+
+
+def test_of_an_empty_store_spark_has_the_columns(tmp_path: Path) -> None:
+    needs("pyspark")
+    session: Any = SimpleNamespace(
+        conf=SimpleNamespace(set=lambda name, value: None),
+        createDataFrame=lambda rows, types: (rows, types.split(", ")),
+    )
+    store = Store(tmp_path)
+    synced(store, [], 0)
+    found: Any = scan.scan_with_spark(store.snapshot("events"), session)
+    rows, types = found
+    assert rows == []
+    assert types == [
+        "`id` string", "`type` string", "`object_type` string", "`object` string",
+        "`created_at` bigint", "`undelivered_webhooks` bigint", "`is_test` boolean",
+        "`extra` string",
+    ]  # fmt: skip
 
 
 def test_a_column_that_older_files_lack_is_null(store: Store) -> None:
