@@ -238,7 +238,7 @@ def read_pages(file: str | Path, habits: Mapping[str, Any]) -> list[Page]:
             for n, entry in enumerate(page.entries):
                 texts = (entry.own_ref, entry.bank_ref, entry.memo)
                 if match := re.search(look, " ".join(text or "" for text in texts)):
-                    page.entries[n] = replace(entry, own_ref=match[match.re.groups and 1])
+                    page.entries[n] = replace(entry, own_ref=match[match.re.groups])  # 0 or 1
     return pages
 
 
