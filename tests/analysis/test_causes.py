@@ -213,6 +213,10 @@ def test_a_cause_makes_just_the_difference(
         ("wrong_direction", 20, [row("a", 10, OUT)], {}),
         ("wrong_direction", 20, [row("a", 10, "NEW_KIND", direction="DEBIT")], {}),
         ("wrong_direction", 20, [row("a", 10, direction="DEBIT", status="FAILED")], {}),
+        ("wrong_direction", 10, [row("a", 10, direction="DEBIT", status="FAILED")], {}),
+        ("wrong_total", -2, [row("a", 12, amount=10, status="FAILED")], {}),
+        ("wrong_total", -2, [row("a", 11, amount=10, fee=1)], {}),
+        ("wrong_total", -1, [row("a", 10, amount=10, fee=1)], {}),
         ("fee a", 3, [row("a", 9, fee=5, kind="RTP_DEPOSIT")], {"usual": PEERS}),
         ("fee a", -2, [row("a", 9, fee=5)], {"usual": PEERS}),  # as many pay 5 as pay 7
         ("fee u", 63, [row(n, 9 + k, fee=5) for k, n in enumerate("abcdefghijklmnopqrstu")],

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from email.utils import formatdate
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -277,6 +278,19 @@ def test_a_grant_says_until_when_it_is_used_and_serves() -> None:
     endpoint = Endpoint()
     with endpoint.source._renewal, pytest.raises(errors.DeadlineExceeded, match="no access token"):
         endpoint.ask(0.0)  # another thread asks, and takes too long
+
+
+def test_while_another_thread_renews_a_token_that_serves_nobody_waits_for_it() -> None:
+    endpoint, waited = Endpoint(), list[float]()
+    endpoint.ask()
+    renewal: Any = SimpleNamespace(acquire=lambda timeout: waited.append(timeout))
+    endpoint.source._renewal = renewal
+    endpoint.now = 149.9
+    assert (endpoint.ask(), waited) == ("token-1", [0])
+    endpoint.now = 150.0
+    with pytest.raises(errors.DeadlineExceeded, match="no access token"):
+        endpoint.ask(60.0)
+    assert waited == [0, 60.0]
 
 
 # ------------------------------------------------------------------------ attempt by attempt
