@@ -602,6 +602,9 @@ def test_statements_that_cannot_be_reconciled_are_refused(tmp_path: Path) -> Non
     other.write_text("date,amount,account\n2026-01-01,70,A\n")
     with pytest.raises(AnalysisError, match="of 2 accounts; give account="):
         bank.reconcile(rows, bank.read(path, other, asset="USD"))
+    path.write_text("date,amount\n")
+    with pytest.raises(AnalysisError, match="the statements have neither entries nor days"):
+        bank.reconcile(rows, bank.read(path, asset="USD", opening="5"))
 
 
 def test_a_period_that_the_statements_are_not_of_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from fake_service import FakeService, transfer
+from fake_service import FakeService, forge_manifest, transfer
 from test_observation_bounds import account, seen
 
 import fundlab as fl
@@ -174,6 +174,20 @@ def test_a_file_of_a_later_publication(tmp_path: Path, ahead: int) -> None:
         (one.where, one.expected) for one in store.verify().problems if "rolled back" in one.found
     ]
     assert named == [(later, f"a publication up to {newest}")] * (ahead == 2)
+
+
+def test_what_another_service_said_proves_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.sync(FakeService([transfer(1)]))
+    right = store.verify()
+    assert (right.ok, right.rows, right.intervals) == (True, 2, 1)
+    forge_manifest(tmp_path, lambda content: content["service"].update(client_id="client-2"))
+    found = Store(tmp_path).verify()
+    assert [(one.table, one.rule, one.expected, one.found) for one in found.problems] == [
+        (name, "file", "of http://127.0.0.1:1 client-2", "of http://127.0.0.1:1 client-1")
+        for name in ("transfers", "balances")
+    ]
+    assert (found.rows, found.intervals, found.judgement) == (0, 0, None)
 
 
 def test_broken_rows_are_named_in_the_order_of_the_engine() -> None:
