@@ -364,8 +364,8 @@ def _moves(
 ) -> tuple[str, list[str]]:
     first = observations.groupby(KEYS)["observed_at"].min()
     later = len(observations) - len(first)
-    days = [f"{day:%Y-%m-%d}" for day in {first.min(): 0, first.max(): 0} if len(first)]
-    when = f" between {days[0]} and {days[-1]}" if len({*days}) > 1 else f" on {days[0]}"
+    begin, end = (f"{day:%Y-%m-%d}" for day in (first.min(), first.max()))
+    when = f" on {begin}" if begin == end else f" between {begin} and {end}"
     openings = f"the openings of its {len(table):,} balances are"
     if len(table) == 1:
         openings = "the opening of its one balance is"
