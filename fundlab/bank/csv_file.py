@@ -405,7 +405,7 @@ def _with_balances(page: Page, ends: Sequence[tuple[bool, Decimal]]) -> Page:
     backwards = entries[0].booked_on > entries[-1].booked_on
     if entries[0].booked_on == entries[-1].booked_on:
         # Dates do not say which way the file runs: the balances do, where they run one way only.
-        steps = [sum(1 for _ in breaks(order)) for order in (entries, entries[::-1])]
+        steps = [len([*breaks(order)]) for order in (entries, entries[::-1])]
         backwards = steps[0] > steps[1]
     if backwards:
         entries.reverse()
