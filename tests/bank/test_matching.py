@@ -629,6 +629,19 @@ def test_of_unequal_counts_as_many_match_as_can_and_which_is_not_said() -> None:
     assert unnamed["group"].tolist() == [1]
 
 
+def test_of_a_block_that_grew_what_came_last_stands_for_what_is_left_over() -> None:
+    transfers = [
+        transfer(id_, 500, day, name=name)
+        for id_, day, name in (("w", 9, "Acme"), ("t", 7, "Beta"), ("u", 8, "Acme"),
+                               ("v", 8, "Beta"))
+    ]  # fmt: skip
+    entries = [entry("b", 500, 10), entry("c", 500, 10, "Acme"), Bank("d", 485, 9, 9, charges=15)]
+    (left,) = bank.match(paid(transfers), booked(entries)).open.to_dict("records")
+    assert (left["side"], left["on"], left["why"]) == (
+        "service", FIRST + timedelta(days=9), "1 of 4 alike, and nothing tells which",
+    )  # fmt: skip
+
+
 def test_what_a_question_holds_back_is_one_more_that_is_alike() -> None:
     """Of 30 of acme nobody knows whether it is t or u and v; so c may be of u, too, and not of w
     alone."""

@@ -423,6 +423,18 @@ def test_a_group_is_in_the_columns_of_its_days(
 
 
 @pytest.mark.parametrize(
+    ("much", "category"), [("0.5", "deposits_in_transit"), ("-0.5", "outstanding_withdrawals")]
+)
+def test_half_a_dollar_that_the_bank_books_later_is_in_transit(much: str, category: str) -> None:
+    book = Book(january(1), january(31), {})
+    flows = {"bank": [("b", january(32), D(much))], "service": [("t", january(31), D(much))]}
+    book.take_group(flows, D(0), D(0), "why")
+    assert {name: row["closing"] for name, row in book.corrections.items() if row["closing"]} == {
+        category: D(much)
+    }
+
+
+@pytest.mark.parametrize(
     ("tolerated", "decided", "category", "amount", "explained"),
     [
         (False, {}, "bank_errors", -2, False), (True, {}, "tolerated", 2, True),
@@ -503,6 +515,10 @@ def test_open_items_carry_with_their_age(tmp_path: Path) -> None:
     february = bank.reconcile(rows, second, "2026-02", carried=january.items)
     check_that_it_foots(february)
     assert february.items["age"].tolist() == [57, 53, 8]
+    kept = tmp_path / "january.json"
+    kept.write_text(json.dumps(january.to_json()))
+    of_file = bank.reconcile(rows, second, "2026-02", carried=kept)
+    pd.testing.assert_frame_equal(of_file.items, february.items)
     third = read_csv(tmp_path, "2026-03-01,70,1068,r4,old")
     march = bank.reconcile(rows, third, "2026-03", carried=february.items, window=90)
     check_that_it_foots(march)

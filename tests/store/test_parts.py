@@ -72,6 +72,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_intact", {})
 
 
+def test_a_draft_that_was_published_leaves_nothing_to_discard(tmp_path: Path) -> None:
+    """As where the disk fails once the part has its name."""
+    draft = write(tmp_path, "part", [new(1)])
+    draft.discard()
+    assert [path.name for path in tmp_path.iterdir()] == [draft.path.name]
+
+
 class TestWritten:
     def test_a_part(self, tmp_path: Path) -> None:
         """Its second row group replaces a row, its third all."""
