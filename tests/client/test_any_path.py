@@ -348,7 +348,8 @@ def load(server: Scripted, *found: Any, **given: Any) -> pd.DataFrame:
         ("at", ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00.5+01:00"], "datetime64[ns, UTC]"),
         ("at", ["2026-01-01T00:00:00Z", "soon"], "string"), ("on", ["2026-01-01"], "string"),
         ("n", [1, None, 3], "Int64"), ("n", [10**18 - 1], "Int64"), ("n", [2**70], "string"),
-        ("ok", [True, None], "boolean"), ("ok", [False, True], "boolean"), ("mixed", [1, "1", {"a": "b"}], "string"),
+        ("ok", [True, None], "boolean"), ("ok", [False, True], "boolean"),
+        ("mixed", [1, "1", {"a": "b"}], "string"),
         ("o", [{"a": ["1.10"]}], "string"), ("none", [None, None], "string"),
     ],
 )  # fmt: skip
