@@ -629,6 +629,15 @@ def test_of_unequal_counts_as_many_match_as_can_and_which_is_not_said() -> None:
     assert unnamed["group"].tolist() == [1]
 
 
+@pytest.mark.parametrize(("entries", "asked"), [(11, True), (12, False)])
+def test_which_of_two_amounts_is_left_over_is_asked_among_twenty(entries: int, asked: bool) -> None:
+    """With nine transfers; more are a block, of which nobody can say it."""
+    theirs = [Bank(f"b{n}", 500 - 15 * (n % 2), 1, 1, charges=15 * (n % 2)) for n in range(entries)]
+    found = bank.match(paid([transfer(f"t{n}", 500) for n in range(9)]), booked(theirs))
+    why = ["several answers"] * 20 if asked else ["3 of 12 alike, and nothing tells which"] * 3
+    assert (len(found.groups), found.open["why"].tolist()) == (not asked, why)
+
+
 def test_of_a_block_that_grew_what_came_last_stands_for_what_is_left_over() -> None:
     transfers = [
         transfer(id_, 500, day, name=name)
