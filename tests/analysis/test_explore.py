@@ -38,7 +38,7 @@ def column(table: Table | None, name: str) -> list[str]:
     return [row[place].text for row in table.rows]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def found() -> Exploration:
     frame = decimal_typed(ROWS[::-1])
     history = frame[frame["id"] != "half"].assign(published_at=pd.Timestamp("2026-02-01", tz="UTC"))

@@ -229,6 +229,12 @@ def test_other_keys_of_a_profile(tmp_path: Path) -> None:
         ("Wann,Wie,Kurz\n2026-10-01,-5.00,ja\n2026-10-02,7.00,nein\n2026-10-02,7.00,nein\n",
          ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Wann"', 'amount = "Wie"',
           'memo = "Kurz"']),
+        # What says the direction is no memo, however long it is.
+        ("Wann,Wie,Kurz,Was\n2026-10-01,5.00,eingegangen,a\n2026-10-02,7.00,ausgegangen,b\n"
+         "2026-10-03,7.50,ausgegangen,c\n",
+         ['decimal = "."', '# asset = "USD"', "[columns]", 'booked_on = "Wann"', 'amount = "Wie"',
+          'direction = "Kurz"', 'memo = "Was"',
+          '[words]   # sort these: "ausgegangen", "eingegangen"', "in = []", "out = []"]),
         # Without a header columns have numbers; what stands above is not of the table.
         ("junk\n2026-10-01,-5.00,x\n", ['decimal = "."', '# asset = "USD"', "[columns]",
                                          'booked_on = "1"', 'amount = "2"', 'memo = "3"']),

@@ -632,6 +632,18 @@ def test_a_period_that_the_statements_are_not_of_is_refused(tmp_path: Path) -> N
             bank.reconcile(rows, statement, period)
 
 
+@pytest.mark.parametrize(("day", "found"), [(0, True), (-1, False)])
+def test_the_first_entry_may_be_of_a_transfer_of_the_window_before(
+    tmp_path: Path, day: int, found: bool
+) -> None:
+    rows = paid([transfer("t", 70, day), transfer("u", 9, 3)])
+    statement = read_csv(tmp_path, "2026-01-04,70,70,r1,x", "2026-01-05,9,79,r2,y")
+    members = bank.reconcile(rows, statement).matching.members
+    assert {*members.loc[members["side"] == "service", "item_id"]} == (
+        {"t", "u"} if found else {"u"}
+    )
+
+
 def test_what_settled_before_the_first_statement_of_a_period_is_open(tmp_path: Path) -> None:
     rows = paid([transfer("before", 30, -9), transfer("cut", 50, 2), transfer("t", 70, 20)])
     statement = read_csv(tmp_path, "2026-01-21,70,70,r1,t")

@@ -406,14 +406,16 @@ def test_one_line_an_episode() -> None:
     assert found == [(True, True), (False, False), (False, False), (True, True)]
 
 
-def test_a_forked_process_has_a_line_of_its_own() -> None:
+def test_a_forked_process_has_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     pace = Pace(1.0, lambda: 0.0)
     assert took_turn(pace)
-    object()
+    assert pace.wait_s(object()) == 1.0  # a thread of the parent waits
     child = os.fork()
     if child == 0:
         os._exit(int(pace.wait_s(object())))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    monkeypatch.setattr(os, "getpid", lambda: child)
+    assert pace.wait_s(object()) == 1.0
 
 
 LOADS: Final = """

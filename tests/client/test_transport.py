@@ -63,6 +63,12 @@ def test_the_clock_of_the_service_is_that_of_its_last_answer(
     assert at_noon.transport.service_ns(now) == now + ahead_ns
 
 
+def test_what_is_sent_and_answered_is_shown_without_its_headers_and_its_body() -> None:
+    sent = Outgoing("GET", "https://h/v2", {"Authorization": "secret"}, b"secret")
+    assert repr(sent) == "Outgoing(method='GET', url='https://h/v2', rows=1)"
+    assert repr(Answer(200, {"Set-Cookie": "secret"}, b"secret")) == "Answer(status=200)"
+
+
 def test_a_sandbox_says_which_one_it_is(server: scripted.Scripted, client: Client) -> None:
     server.script(answer({}, Sandbox_Instance=INSTANCE), answer({"id": "t"}))
     assert client.transport.instance() == INSTANCE  # asked for, as there was no answer so far

@@ -778,8 +778,9 @@ class TestOneRun:
 
     @pytest.mark.parametrize("honours", [{"created_at", "updated_at", "ids"}, set[str]()])
     def test_what_a_run_that_died_had_counts_where_the_rest_can_be_asked_for(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honours: set[str]
-    ) -> None:
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honours: set[str],
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
         """Else all comes again, without a row that is not there any more."""
         rows = [transfer(1), transfer(5_000), transfer(9_000)]
         service = FakeService(rows, honours=honours, strict=True, largest_page=1)
@@ -794,7 +795,10 @@ class TestOneRun:
             sync(tmp_path, service)
         service.hook = lambda operation, params: None
         del rows[0]
-        sync(tmp_path, service)
+        with caplog.at_level(logging.INFO, "fundlab"):
+            sync(tmp_path, service)
+        said = "transfers: not by created_at, so from the start: "
+        assert (said in caplog.text) is not bool(honours)
         kept = ["t-000001"] if honours else []
         assert Store(tmp_path).read("transfers")["id"].tolist() == [*kept, "t-005000", "t-009000"]
 
