@@ -372,7 +372,7 @@ def odd_fees(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterator[
                 yield from _suspects(
                     "fee", found.difference, [(row, detail) for row in odd], several
                 )
-            elif 1 < len(odd) <= MOST_FEES and (fee - other) * len(odd) == found.difference:
+            elif len(odd) <= MOST_FEES and (fee - other) * len(odd) == found.difference:
                 text = f"{detail}; {len(odd)} transfers: {_ids(row.id for row in odd)}"
                 yield Cause("fee", found.difference, text, odd[-1].id)
 
