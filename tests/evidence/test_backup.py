@@ -237,6 +237,9 @@ def test_a_journal_that_is_here_stays(store: Store, service: FakeService, tmp_pa
     book = Journal(tmp_path / "journals" / f"{identity_of(owner)[1]}.sqlite", owner)
     book.record("r-1", WITHDRAWAL, {"amount": "1", "fiat_account_id": "f"}, b"{}", {})
     store.backup(str(tmp_path / "copy"))
+    (kept,) = (tmp_path / "copy" / "journals").iterdir()
+    digest = hashlib.sha256(kept.read_bytes()).hexdigest()
+    assert kept.name == f"{book.path.name}.{digest[:16]}"
     book.record("r-2", WITHDRAWAL, {"amount": "2", "fiat_account_id": "f"}, b"{}", {})
     _, said = restored(str(tmp_path / "copy"), tmp_path / "back")
     assert "one is here already and stays" in said[-1]

@@ -624,6 +624,20 @@ def test_a_connection_is_patient_and_is_closed_where_it_cannot_begin(
         begun[0].execute("SELECT 1")
 
 
+def test_an_index_that_would_hide_a_row_is_damage(desk: Desk) -> None:
+    """Here it is said to be of other columns than it was made of."""
+    desk.record("Rent", 1)
+    with closing(sqlite3.connect(desk.book.path)) as database, database:
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute(
+            "UPDATE sqlite_master SET sql = 'CREATE INDEX intents_recorded ON intents "
+            "(recorded_at, operation)' WHERE name = 'intents_recorded'"
+        )
+    assert names([found for found in [desk.book.find("rent")] if found]) == ["Rent"]
+    with pytest.raises(StoreDamaged, match=r"the file \(row 1 missing from index intents_recorded"):
+        desk.book.entries()
+
+
 def test_the_name_of_a_new_journal_is_on_disk_and_no_other_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -240,6 +240,7 @@ class TestStage:
         after.add(self.rows(9))
         after.flush()
         assert [int(one.path.name[:8]) for one in after.pieces if one.path] == [*range(1, kept + 2)]
+        after.add(self.rows(7))  # not on the disk yet
         after.discard()
         assert (after.pieces, after.covered) == ([], [])
         assert [path.name for path in (tmp_path / "s").iterdir()] == ["notes.txt"]
