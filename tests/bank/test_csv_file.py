@@ -90,6 +90,9 @@ def test_an_amount_that_may_have_decimals_or_thousands_is_refused(text: str) -> 
         (["Date,Amount,Memo", "2026-10-01,5,c d", "2026-10-01,7,s x"], [5, 7]),
         (["Date,Amount,Type", "2026-10-01,-5,DR", "2026-10-01,7,bonus", "2026-10-01,0,DR"],
          [-5, 7, 0]),
+        # Balances that run neither way say nothing of the order.
+        (["Date,Amount,Balance", "2026-10-01,5,5", "2026-10-01,7,99"], [5, 7]),
+        (["Date,Amount,Balance", "2026-10-01,7,12", "2026-10-01,5,5"], [5, 7]),
         # The text of a line goes on in one that has nothing else.
         (["Date,Amount,Memo", "2026-10-01,5,one", ",,two", "2026-10-02,7,x"], [5, 7]),
     ],

@@ -632,6 +632,18 @@ def test_a_period_that_the_statements_are_not_of_is_refused(tmp_path: Path) -> N
             bank.reconcile(rows, statement, period)
 
 
+@pytest.mark.parametrize(("days", "left"), [((2, 3), []), ((1, 2, 3), []), ((3, 4), ["u"])])
+def test_of_a_block_what_settled_before_the_statements_is_left_over_and_not_open(
+    tmp_path: Path, days: tuple[int, ...], left: list[str]
+) -> None:
+    """One entry for several transfers, of which the bank may have booked the others before."""
+    rows = paid([transfer(name, 70, day) for name, day in zip("tuv", days, strict=False)])
+    statement = read_csv(tmp_path, "2026-01-04,70,70,r1,x", "2026-01-05,1,71,r2,interest")
+    found = bank.reconcile(rows, statement)
+    assert len(found.matching.open) == len(days)  # and the interest
+    assert found.items.loc[found.items["side"] == "service", "item_id"].tolist() == left
+
+
 @pytest.mark.parametrize(("day", "found"), [(0, True), (-1, False)])
 def test_the_first_entry_may_be_of_a_transfer_of_the_window_before(
     tmp_path: Path, day: int, found: bool
