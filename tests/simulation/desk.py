@@ -954,7 +954,8 @@ class Person:
                 oracles.merged(store, result, bases)
                 if not staged:  # else some of it had come before
                     oracles.asked_for(self.desk, self.name, result, marks, full=full)
-            oracles.balanced(self.desk, store, result, oracles.moves(self.desk) - moved)
+            moved = oracles.moves(self.desk) - moved
+            oracles.balanced(self.desk, self.name, store, result, moved)
 
     def compact(self, _client: Client) -> None:
         store = self.desk.store()

@@ -752,11 +752,12 @@ def loaded(
     has_all(desk, times, wanted, full=True)
 
 
-def balanced(desk: Desk, store: fl.Store, result: SyncResult, moved: int) -> None:
+def balanced(desk: Desk, who: str, store: fl.Store, result: SyncResult, moved: int) -> None:
     """After a sync while anything ``moved``: a balance was left out only if it moved at each look,
-    and those that were kept belong to the transfers."""
+    and those that were kept belong to the transfers. One that a firewall refused proves nothing."""
     if "balances" in {one.table for one in result.tables}:
-        desk.facts.proved = {} if result.unsettled else desk.facts.rows
+        last = {url: answer.status for url, answer in desk.answers[who] if "/balances/" in url}
+        desk.facts.proved = {} if result.unsettled or 403 in last.values() else desk.facts.rows
     if desk.misled or not moved:
         return
     left = result.unsettled
