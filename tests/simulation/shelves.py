@@ -442,11 +442,10 @@ def died(desk: Desk) -> None:
              "fiat_accounts": "/fiat-accounts?"}  # fmt: skip
 
     def answer(request: Outgoing, send: Callable[..., Any]) -> Any:
-        asked["balances"] += "/balances/" in request.url
         for name, path in lists.items():
             if request.method == "GET" and path in request.url:
                 if name == "transfers":
-                    asked["first"] += not asked["balances"]  # later only while balances move
+                    asked["once"] += "order_by=CREATED_AT" in request.url  # not what changed since
                     left[0] -= 1
                     if left[0] < 0:
                         raise KeyboardInterrupt
@@ -464,7 +463,7 @@ def died(desk: Desk) -> None:
         check(all(0 <= asked[name] - pages[name] <= 3 for name in lists), f"{asked}, said: {pages}")
         fetched = {name: done[name].fetched for name in lists}
         check(fetched["transfers"] >= len(theirs), f"{fetched} of {len(theirs)} were fetched")
-        total = asked["first"]
+        total = asked["once"]
         for after, workers in ((3, 1), (6, 1), (6, 3)) if not desk.keys else ():
             store = fl.Store(desk.root / f"died-{after}-{workers}")
             left[0] = after
@@ -482,7 +481,7 @@ def died(desk: Desk) -> None:
             oracles.sound(desk, store)
             if workers == 1:
                 most = total - (after - 3) + 1
-                check(asked["first"] <= most, f"after {after} pages of {total} {asked} more")
+                check(asked["once"] <= most, f"after {after} pages of {total} {asked} more")
 
 
 def later(desk: Desk) -> None:
