@@ -186,7 +186,7 @@ def _entries(page: Page, entry: Any, position: int) -> Iterator[Entry]:
         memo += _texts(payment, ".//{*}RmtInf/{*}Strd/{*}CdtrRefInf/{*}Ref")
         memo += _texts(entry, "{*}AddtlNtryInf")
         # Who paid, or was paid: the party on the other side of the account.
-        party = "Dbtr" if each > 0 else "Cdtr"
+        party = "Dbtr" if each > 0 or (not each and side == "CRDT") else "Cdtr"
         names = [f".//{{*}}RltdPties/{{*}}{party}/{{*}}Nm",
                  f".//{{*}}RltdPties/{{*}}{party}/{{*}}Pty/{{*}}Nm"]  # fmt: skip
         name = next((text for path in names for text in _texts(payment, path)), None)

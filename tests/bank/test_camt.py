@@ -181,6 +181,8 @@ DOMAIN = ("<BkTxCd><Domn><Cd>PMNT</Cd><Fmly><Cd>RCDT</Cd></Fmly></Domn>"
          {"code": "OWN CODE"}),
         (entry(f"<TxDtls>{PARTIES}</TxDtls>"), {"counterparty": "PAYER"}),
         (entry(f"<TxDtls>{PARTIES}</TxDtls>", side="DBIT"), {"counterparty": "PAYEE"}),
+        (entry(f"<TxDtls>{PARTIES}</TxDtls>", "0.00"), {"counterparty": "PAYER"}),
+        (entry(f"<TxDtls>{PARTIES}</TxDtls>", "0.00", side="DBIT"), {"counterparty": "PAYEE"}),
         (entry(f"<TxDtls>{PARTIES}</TxDtls>", "0.50"), {"counterparty": "PAYER"}),
         (entry("<TxDtls><Refs><InstrId>I1</InstrId><EndToEndId>E1</EndToEndId></Refs><RmtInf>"
                "<Ustrd>INV 7</Ustrd><Strd><CdtrRefInf><Ref>RF1</Ref></CdtrRefInf></Strd></RmtInf>"
