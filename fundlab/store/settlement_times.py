@@ -177,7 +177,7 @@ def known_at(rows: pa.Table, limit: int) -> pa.Table:
 
 def _only(rows: pa.Table, mask: pa.ChunkedArray) -> pa.Table:
     """Mostly all of them, which are then not copied."""
-    return rows if pc.all(mask).as_py() else rows.filter(mask)
+    return rows if pc.all(mask, skip_nulls=False).as_py() else rows.filter(mask)
 
 
 def completions(events: Snapshot) -> pa.Table:
