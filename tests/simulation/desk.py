@@ -824,7 +824,7 @@ class Person:
         except ActionRefused as refusal:
             if refusal.reason == "own_limit":
                 oracles.above_limit(desk, most, intents)
-                if "stale" not in desk.met[self.name]:
+                if not {"stale", "slow"} & {*desk.met[self.name]}:  # it was shown what was
                     oracles.still_open(desk, refusal)
                 sometimes("a batch was refused for the limit of the day")
                 for intent in intents:  # nobody wants them any more, if none was begun

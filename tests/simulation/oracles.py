@@ -258,6 +258,7 @@ def still_open(desk: Desk, refusal: ActionRefused) -> None:
     """Of the payments that a limit of the day counts, though they may have failed, none is shown
     by the service as completed."""
     found = re.search(r"and counted: ref_id (.+): 'fundlab resume'", str(refusal))
+    check(found or " counted" not in str(refusal), f"nobody finds the names in: {refusal}")
     named = re.split(", | and ", found[1]) if found else []
     states = {row.get("ref_id"): row["status"] for row in withdrawn(desk, by_payer=False)}
     done = [name for name in named if states.get(name) == "COMPLETED"]

@@ -433,8 +433,8 @@ def ids(desk: Desk) -> None:
 
 
 def died(desk: Desk) -> None:
-    """A sync that ends in the middle leaves what it fetched to the next one; each list is asked
-    for as often as it says, and no more."""
+    """A sync that ends in the middle leaves what it fetched to the next one, which asks for no
+    page of it again; each list is asked for as often as a sync says that was not stopped."""
     theirs = oracles.at_the_service(desk)
     left = [1 << 30]
     asked: Counter[str] = Counter()
@@ -729,9 +729,16 @@ def elsewhere(desk: Desk) -> None:
             refuses(lambda: fl.Store(place, **given).read("transfers"), part.name, by=StoreDamaged)
     finally:
         os.environ["HOME"] = home
-        memory = fsspec.filesystem("memory")
-        memory.store.clear()
-        memory.pseudo_dirs[:] = [""]
+        _forget_memory()
+
+
+def _forget_memory() -> None:
+    """What fsspec keeps in memory outlives a run."""
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    memory.pseudo_dirs[:] = [""]
 
 
 def objects(desk: Desk) -> None:
@@ -821,7 +828,8 @@ def published(desk: Desk) -> None:
         newest = max(created.values())
         small.sync(client, since=f"{newest:%Y-%m}-01", progress=False)
     few = {*small.read("transfers")["id"]}
-    elsewhere = f"memory://{desk.seed}"
+    _forget_memory()
+    elsewhere = "memory://elsewhere"
     for kind, place, there in (
         ("delta", folder / "delta", delta), ("parquet", folder / "plain", plain),
         ("parquet", elsewhere, renamed),
