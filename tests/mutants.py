@@ -606,16 +606,17 @@ class Court:
     among: tuple[str, ...]
     thorough: bool
     until: float
-    sitting: ClassVar[Court]
+    here: ClassVar[Court]
 
-    def sits(self) -> None:
+    def takes_over(self) -> None:
         """It is what judges in this process, from here on."""
-        Court.sitting = self
+        Court.here = self
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     @staticmethod
     def verdict(chosen: tuple[str, Mutant]) -> str | None:
         """What became of the mutant of a room; None where time was up before."""
-        court, (room, mutant) = Court.sitting, chosen
+        court, (room, mutant) = Court.here, chosen
         if time.monotonic() > court.until:
             return None
         if (mutant.path, mutant.text, mutant.after) in accepted():
@@ -644,6 +645,13 @@ class Court:
         return copy
 
 
+def _end(*_: object) -> None:
+    """With what works for this process."""
+    for worker in multiprocessing.active_children():
+        worker.terminate()
+    sys.exit(143)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
@@ -656,6 +664,7 @@ def main() -> int:
     parser.add_argument("--thorough", action="store_true", help="for what survives")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end)
 
     only = None if given.since is None else changed_lines(given.since)
     chosen: list[tuple[str, Mutant]] = []
@@ -680,7 +689,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         court = Court(folder, rooms, among, given.thorough, began + given.seconds)
         forking = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(given.workers, forking, Court.sits, (court,)) as workers:
+        with ProcessPoolExecutor(given.workers, forking, Court.takes_over, (court,)) as workers:
             outcomes = workers.map(Court.verdict, chosen)
             for (_, mutant), outcome in zip(chosen, outcomes, strict=True):
                 if outcome is None:  # it was too late
