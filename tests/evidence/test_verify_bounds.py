@@ -290,9 +290,13 @@ def test_rows_judged_one_by_one_break_the_same_rules(
     rows = [transfer(n, total="3.00" if n % 2 else "10.50") for n in range(4)]
     Store(tmp_path).sync(FakeService(rows), tables=["transfers"])
     monkeypatch.setattr(parts, "ROW_GROUP_ROWS", 1)
-    for at_once in (1, 2, 100):
+    judge, judged = verify.broken_rows, list[object]()
+    monkeypatch.setattr(verify, "broken_rows", lambda *of: judged.append(of) or judge(*of))
+    for at_once, times in ((1, 4), (2, 2), (100, 1)):
+        judged.clear()
         monkeypatch.setattr(verify, "_JUDGED_AT_ONCE", at_once)
         found = Store(tmp_path).verify().problems
+        assert len(judged) == times
         assert [(one.rule, one.where, one.expected, one.found) for one in found] == [
             ("total", "t-000001", "10.5", "3"), ("total", "t-000003", "10.5", "3"),
         ]  # fmt: skip
