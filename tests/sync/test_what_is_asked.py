@@ -776,6 +776,19 @@ class TestOneRun:
             }
         ]  # fmt: skip
 
+    @staticmethod
+    def dies(folder: Path, service: FakeService) -> None:
+        """A sync of pages of one row, before the page that follows the second."""
+
+        def die(operation: str, params: dict[str, str]) -> None:
+            if moment(5_000) in params.get("page_cursor", ""):
+                raise ProtocolError("broken")
+
+        service.hook = die
+        with pytest.raises(ProtocolError):
+            sync(folder, service)
+        service.hook = lambda operation, params: None
+
     @pytest.mark.parametrize("honours", [{"created_at", "updated_at", "ids"}, set[str]()])
     def test_what_a_run_that_died_had_counts_where_the_rest_can_be_asked_for(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honours: set[str],
@@ -785,15 +798,7 @@ class TestOneRun:
         rows = [transfer(1), transfer(5_000), transfer(9_000)]
         service = FakeService(rows, honours=honours, strict=True, largest_page=1)
         monkeypatch.setattr(staging, "FLUSH_AFTER_S", -1)
-
-        def die(operation: str, params: dict[str, str]) -> None:
-            if moment(5_000) in params.get("page_cursor", ""):
-                raise ProtocolError("broken")
-
-        service.hook = die
-        with pytest.raises(ProtocolError):
-            sync(tmp_path, service)
-        service.hook = lambda operation, params: None
+        self.dies(tmp_path, service)
         del rows[0]
         with caplog.at_level(logging.INFO, "fundlab"):
             sync(tmp_path, service)
@@ -809,16 +814,8 @@ class TestOneRun:
         rows = [withdrawal(1), transfer(5_000), transfer(9_000)]
         service = FakeService(rows, honours={"created_at"}, strict=True, largest_page=1)
         monkeypatch.setattr(staging, "FLUSH_AFTER_S", -1)
-
-        def die(operation: str, params: dict[str, str]) -> None:
-            if moment(5_000) in params.get("page_cursor", ""):
-                raise ProtocolError("broken")
-
-        service.hook = die
-        with pytest.raises(ProtocolError):
-            sync(tmp_path, service)
+        self.dies(tmp_path, service)
         rows[0] |= {"status": "COMPLETED", "updated_at": moment(9_500)}
-        service.hook = lambda operation, params: None
         service.largest_page = 1_000
         sync(tmp_path, service)
         assert Store(tmp_path).read("transfers")["status"].tolist() == ["COMPLETED"] * 3
