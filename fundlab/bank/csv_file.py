@@ -184,24 +184,36 @@ def table_of(
     sums = {columns[f].strip().lower() for f in ("amount", "credit", "debit") if f in columns}
     sums = sums or {name for f in ("amount", "credit", "debit") for name in CSV_COLUMNS[f]}
     numbered = bool(asked) and all(name.isascii() and name.isdigit() for name in asked)
-    shown: list[str] = []
-    for delimiter in sorted(",;\t|", key=text.count, reverse=True):
-        lines: list[tuple[int, list[str]]] = []
-        try:
-            lines.extend(lines_of(text, delimiter))
-        except ValueError:
-            if delimiter in text.split("\n", 1)[0] and not shown:
-                raise
-            continue
-        lines = [line for line in lines if line[0] > skip]
+
+    def table(lines: list[tuple[int, list[str]]]) -> tuple[list[str], list[tuple[int, list[str]]]]:
         if numbered and lines and len(lines[0][1]) >= max(map(int, asked)):
-            numbers = [str(n) for n in range(1, len(lines[0][1]) + 1)]
-            return numbers, _rows_of(numbers, lines)
+            return [str(n) for n in range(1, len(lines[0][1]) + 1)], lines
         for start, (_, header) in enumerate(lines[:_MOST_PREAMBLE]):
             names = {name.strip().lower() for name in header} | {_name(name) for name in header}
             if names & dates and names & sums and asked <= names:
-                return header, _rows_of(header, lines[start + 1 :])
-        shown = shown or next((values for _, values in lines if any(values)), [])
+                return header, lines[start + 1 :]
+        return [], []
+
+    shown: list[str] = []
+    problem: ValueError | None = None
+    for delimiter in sorted(",;\t|", key=text.count, reverse=True):
+        lines: list[tuple[int, list[str]]] = []
+        broken: ValueError | None = None
+        try:
+            lines.extend(lines_of(text, delimiter))
+        except ValueError as error:
+            broken = error
+        header, rows = table([line for line in lines if line[0] > skip])
+        if header:
+            if broken is not None:
+                raise broken
+            return header, _rows_of(header, rows)
+        if broken is None:
+            shown = shown or next((values for at, values in lines if at > skip and any(values)), [])
+        else:
+            problem = problem or broken
+    if problem is not None and len(shown) < 2:
+        raise problem
     if not shown:
         raise ValueError("it is empty; get it again from the bank")
     names = {name.strip().lower() for name in shown}

@@ -105,6 +105,14 @@ def test_a_table_is_read_line_by_line(lines: list[str], booked: list[Any]) -> No
         assert [entry.memo for entry in page.entries] == ["one two", "x"]
 
 
+def test_what_a_memo_holds_is_not_taken_for_the_files_delimiter() -> None:
+    """Commas are more here than semicolons, and with them the file could not be read."""
+    page = page_of(
+        "Date;Amount;Memo, if any", "2026-10-01;5;a, b, c, d, e", '2026-10-02;7;x,"y"z,"'
+    )
+    assert amounts(page) == [5, 7]
+
+
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
@@ -112,7 +120,8 @@ def test_a_table_is_read_line_by_line(lines: list[str], booked: list[Any]) -> No
         (["x,y"] * 40 + ["Date,Amount", "2026-10-01,5"], "a date and an amount column are needed"),
         # What cannot be read to its end is not read up to there.
         (["Account 1", "Date,Amount,Memo", "2026-10-01,5,x", '2026-10-02,7,"a"b'],
-         "a date and an amount column are needed"),
+         "line 4: ',' expected after '\"'"),
+        (["Account 1", 'Day,Sum,"Me"mo', "2026-10-01,5,x"], "line 2: ',' expected after '\"'"),
         (["Date,Amount", "2026-10-01,5,x"], "line 2: .*3 values for 2 columns"),
         (["Date,Amount,x", "2026-10-01,5"], "line 2: .*2 values for 3 columns"),
         (["Date,Amount", '2026-10-01,"5'], "line 2: "), (["Date,Amount\0", "x,5"], "no text has"),
