@@ -45,7 +45,7 @@ from urllib.parse import urlsplit
 
 from fundlab.base.errors import ActionRefused, StoreDamaged, StoreError, shorten
 from fundlab.models import Transfer
-from fundlab.payments.identity import NOT_ALIKE, NOUNS, UPDATE, Entry, State, keyed
+from fundlab.payments.identity import DAY, NOT_ALIKE, NOUNS, UPDATE, Entry, State, keyed
 from fundlab.settings.settings import is_loopback
 from fundlab.store.disk import make_folder, sync_folder
 
@@ -277,10 +277,12 @@ class Journal:
         self, entry: Entry, state_of: Callable[[bool], State], made: Any, detail: str
     ) -> State:
         """Write down what ``state_of`` says became of an attempt, told whether it was the only one
-        that is not settled; that state. A ``done`` entry stays so."""
+        that is not settled; that state. A ``done`` entry stays so. For a day after a restore none
+        is the only one: what the lost journal sent may still be on its way."""
         with self.opened(write=True) as (book, database):
             (attempts,) = database.execute(_ATTEMPTS, {"intent": entry.number}).fetchone()
-            state = state_of(attempts == 1)
+            knows_all = self._clock() >= int(book._about.get("asked_ns", -DAY)) + DAY
+            state = state_of(attempts == 1 and knows_all)
             if state == "done":
                 book.note(entry, state, made)
             else:
@@ -328,6 +330,7 @@ class Journal:
         the service has been asked about everything since."""
         with self.opened(write=True) as (_, database):
             about = dict(database.execute("SELECT name, value FROM about")) | {"restored": at}
+            about |= {"asked_ns": None if at else str(self._clock())}
             kept = {name: text for name, text in about.items() if text is not None}
             del kept["sha256"]
             kept["sha256"] = row_hash(*chain.from_iterable(sorted(kept.items())))

@@ -269,6 +269,25 @@ def test_a_restored_journal_pays_nothing_until_it_was_asked_about(desk: Desk) ->
     assert Journal(desk.book.path, SERVICE).restored_from() is None
 
 
+@pytest.mark.parametrize(("hours", "only"), [(0, False), (23, False), (24, True)])
+def test_what_a_lost_journal_sent_may_be_on_its_way_for_a_day(
+    desk: Desk, hours: int, only: bool
+) -> None:
+    """A refusal says nothing of an attempt that the journal does not know any more."""
+    desk.book.mark_restored("2026-01-01T00:00:00Z")
+    desk.now = 5
+    desk.book.mark_restored(None)
+    one = desk.record("one", desk.now + hours * 3600 * 10**9)
+    told: list[bool] = []
+
+    def noticed(alone: bool) -> Any:
+        told.append(alone)
+        return "unknown"
+
+    desk.book.note_attempt(one, noticed, None, "")
+    assert told == [only]
+
+
 # ------------------------------------------------------------------------------ its own file
 
 
