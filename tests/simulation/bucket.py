@@ -30,6 +30,11 @@ class Bucket(Objects):
         self._put = put
         self._written_ns: dict[str, int] = {}
 
+    def end(self) -> None:
+        """Nothing is written any more. The program keeps the bucket for as long as it remembers
+        parts in it, and would keep the whole run with it."""
+        del self._put
+
     def place(self, scratch: Path) -> RemotePath:
         """A folder in it, for a machine that has its ``scratch`` files there."""
         return RemotePath("books/funds", "s3", scratch, fs.PyFileSystem(self))

@@ -243,6 +243,8 @@ class Desk:
             Virtual.sleep = lambda _: None
             Virtual.skew_ns = lambda: 0
             self.service.database.close()
+            self.bucket.end()
+            del self.app.state.service  # FastAPI remembers applications
 
     @property
     def digest(self) -> str:
