@@ -141,6 +141,8 @@ class Desk:
         """How often each was asked for."""
         self.came_back = False
         """Whether the payer's journal was one of a backup."""
+        self.killed = False
+        """Whether somebody died, who may have left what the next publication removes."""
         self.bucket = Bucket(self._puts)
         self.doing: dict[str, str] = {}
         """What each is at, by their names."""
@@ -568,6 +570,7 @@ class Person:
                         return
                     self.actor.dead, self.client = False, None
                     self.desk.note(f"{self.name} starts again")
+                    self.desk.killed = True
                     with schedule.aside():
                         oracles.after_a_crash(self.desk)
                     with suppress(Killed):
