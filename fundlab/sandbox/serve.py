@@ -285,6 +285,8 @@ class Sandbox:
                 thread.join()
             finally:
                 thread.join()  # also when the first wait is interrupted
+                app.router.routes.clear()  # FastAPI's caches keep the application
+                del app.state.service
 
         closing.callback(finish)
         deadline = time.monotonic() + START_TIMEOUT_S

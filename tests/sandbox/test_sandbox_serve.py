@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,18 @@ def test_stopping_leaves_no_thread_port_or_file(
         socket.create_connection(("127.0.0.1", port_of(sandbox)), timeout=1)
     sandbox.stop()
     assert "stopped" in repr(sandbox)
+
+
+def test_one_that_was_stopped_is_freed() -> None:
+    """FastAPI remembers thousands of functions, and some hold their application."""
+    with serve(empty=True) as sandbox:
+        faults = weakref.ref(sandbox.faults)
+        caller = caller_of(sandbox)
+        assert caller.get(TRANSFERS).status_code == 200
+        caller.close()
+    del sandbox, caller
+    gc.collect()
+    assert faults() is None
 
 
 def test_an_interrupt_inside_the_block_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
