@@ -142,7 +142,7 @@ class Desk:
         self.came_back = False
         """Whether the payer's journal was one of a backup."""
         self.killed = False
-        """Whether somebody died, who may have left what the next publication removes."""
+        """Whether somebody died, who may have left what the next publication makes up for."""
         self.bucket = Bucket(self._puts)
         self.doing: dict[str, str] = {}
         """What each is at, by their names."""
