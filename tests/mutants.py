@@ -9,9 +9,10 @@ has the large libraries loaded, and imports the program anew. A survivor is a ho
 ``tests/mutants_accepted.txt`` says why it changes nothing: by the text of its line, so that the
 reason expires when the line changes.
 
-``--thorough`` lets what survives, or is reached by none, meet the thorough tests of its own room,
-too. ``--since REV`` takes only lines that changed since then, and only the tests of their own
-rooms; ``--count`` how many, drawn by the seed; ``--workers`` how many are judged at once.
+``--thorough`` lets what survives, or is reached by none, meet the thorough tests that reach it,
+too, which are measured like the others. ``--since REV`` takes only lines that changed since then,
+and only the tests of their own rooms; ``--count`` how many, drawn by the seed; ``--workers`` how
+many are judged at once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -55,7 +56,8 @@ LONGEST_S: Final = 20
 measured: the quickest. What survives them meets the others, up to ``MOST_S`` in all."""
 MOST_S: Final = 90
 THOROUGH_S: Final = 400
-"""What of a room's thorough tests takes longer has noticed nothing."""
+"""What thorough tests take together, the quickest first."""
+THOROUGH: Final = ("-m", "thorough and not slow and not campaign")
 STUCK_S: Final = 8
 """A test that takes so long in a fork of what was collected is run in a process of its own."""
 _HEAVY: Final = (
@@ -85,6 +87,13 @@ class Mutant:
     loaded: bool
     used_at: tuple[int, ...] = ()
     """Where the constant that it is part of is read, in its module."""
+    nth: int = 1
+    """Of those that make the same of the same line."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """By which it is accepted: its path, the text of its line, and what that becomes."""
+        return self.path, self.text, self.after + f" #{self.nth}" * (self.nth > 1)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.before!r} -> {self.after!r}"
@@ -126,8 +135,10 @@ def mutants(path: Path) -> Iterator[Mutant]:
         if isinstance(target, ast.Name)
         for inner in ast.walk(node)
     }  # fmt: skip
-    for node in ast.walk(tree):
-        if id(node) in aside or not hasattr(node, "lineno"):
+    alike = Counter[tuple[int, str]]()
+    placed = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
+    for node in sorted(placed, key=lambda one: (one.lineno, one.col_offset)):
+        if id(node) in aside:
             continue
         start = begins[node.lineno - 1] + node.col_offset
         end = begins[node.end_lineno - 1] + node.end_col_offset
@@ -137,8 +148,9 @@ def mutants(path: Path) -> Iterator[Mutant]:
         for after in _changes(node):
             text = lines[node.lineno - 1].decode().strip()
             name, loaded = str(path.relative_to(ROOT)), id(node) not in called
-            used = used_at.get(id(node), ())
-            yield Mutant(name, node.lineno, start, end, before, after, text, loaded, used)
+            used, nth = used_at.get(id(node), ()), alike[node.lineno, after] + 1
+            alike[node.lineno, after] = nth
+            yield Mutant(name, node.lineno, start, end, before, after, text, loaded, used, nth)
 
 
 def _is(node: ast.expr, source: str) -> bool:
@@ -253,12 +265,12 @@ def folders() -> list[str]:
     return sorted("top" if name == "." else name for name in every)
 
 
-def reached(folder: str, only: Iterable[str] | None = None) -> Reached:
-    """What the quick tests of ``folder`` reach, of the files ``only`` or of all; measured once for
-    this state of the program and of these tests."""
+def reached(folder: str, only: Iterable[str] | None = None, chosen: Sequence[str] = ()) -> Reached:
+    """What the quick tests of ``folder``, or those ``chosen``, reach, of the files ``only`` or of
+    all; measured once for this state of the program and of these tests."""
     tests = ROOT / "tests" / folder
     files = sorted((ROOT / "tests").glob("test_*.py") if folder == "top" else tests.rglob("*.py"))
-    state = hashlib.sha256(json.dumps(sorted(only) if only else None).encode())
+    state = hashlib.sha256(json.dumps([sorted(only) if only else None, *chosen]).encode())
     shared = {*(ROOT / "tests").glob("*.py")} - {*(ROOT / "tests").glob("test_*.py")}
     for path in sorted({*(ROOT / "fundlab").rglob("*.py"), *shared, *files} - {Path(__file__)}):
         state.update(path.read_bytes())
@@ -272,7 +284,7 @@ def reached(folder: str, only: Iterable[str] | None = None) -> Reached:
             given = [*map(str, files)] if folder == "top" else [str(tests)]
             command = [sys.executable, "-m", "coverage", "run", f"--rcfile={config}", "-m",
                        "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants", "-n", "0",
-                       *given]  # fmt: skip
+                       *chosen, *given]  # fmt: skip
             passed = subprocess.run(
                 command, cwd=ROOT, check=False, stdout=subprocess.PIPE,
                 env=os.environ | {"MUTANTS_TIMES": str(times)},
@@ -295,9 +307,11 @@ def reached(folder: str, only: Iterable[str] | None = None) -> Reached:
     return Reached(*json.loads(kept.read_text()))
 
 
-def chosen_tests(mutant: Mutant, room: str, rooms: dict[str, Reached]) -> list[list[str]]:
+def chosen_tests(
+    mutant: Mutant, room: str, rooms: dict[str, Reached], most_s: float = MOST_S
+) -> list[list[str]]:
     """The tests that run the line of ``mutant``, those of its own ``room`` first, the quickest
-    first: those that take ``LONGEST_S`` together, and the others, until ``MOST_S``."""
+    first: those that take ``LONGEST_S`` together, and the others, until ``most_s``."""
     chosen: list[list[str]] = [[], []]
     total_s = 0.0
     for name in sorted(rooms, key=lambda one: one != room):
@@ -312,7 +326,7 @@ def chosen_tests(mutant: Mutant, room: str, rooms: dict[str, Reached]) -> list[l
         for file in sorted(files, key=mean_s.__getitem__):
             for test in sorted(files[file], key=lambda one: took_s.get(one, 1)):
                 total_s += took_s.get(test, 1)
-                if total_s < MOST_S or not any(chosen):
+                if total_s < most_s or not any(chosen):
                     chosen[total_s >= LONGEST_S].append(test)
     return [tests for tests in chosen if tests]
 
@@ -344,25 +358,13 @@ def survives(mutant: Mutant | None, tests: list[str], copy: Path, *among: str) -
         return passed
 
 
-def outlives_thorough(mutant: Mutant | None, room: str, copy: Path) -> bool:
-    """Whether no thorough test of ``room`` fails within ``THOROUGH_S``."""
-    until = time.monotonic() + THOROUGH_S
-    of_room = [
-        "-m", "thorough and not slow and not campaign", "-o", "faulthandler_timeout=120",
-        f"tests/{room}",
-    ]  # fmt: skip
+def outlives(mutant: Mutant | None, tests: list[str], copy: Path) -> bool:
+    """Whether none of these thorough tests fails before they took twice the time they may."""
+    until = time.monotonic() + 2 * THOROUGH_S
+    thorough = [*THOROUGH, "-o", "faulthandler_timeout=120", *tests]
     with _planted(mutant, copy):
-        passed = _in_a_fork(partial(_run_anew, copy, of_room), lambda: time.monotonic() > until)
+        passed = _in_a_fork(partial(_run_anew, copy, thorough), lambda: time.monotonic() > until)
     return passed is not False
-
-
-@cache
-def judges(room: str, copy: Path) -> bool:
-    """Whether the thorough tests of ``room`` pass as the program is; else they judge nothing."""
-    if not outlives_thorough(None, room, copy):
-        print(f"thorough tests of {room} fail as it is, and judge nothing", flush=True)
-        return False
-    return True
 
 
 @contextlib.contextmanager
@@ -575,8 +577,8 @@ class _Still:
 
 
 def accepted() -> set[tuple[str, str, str]]:
-    """Path, text of the line and what it becomes, of survivors that somebody found to be the same;
-    a line of the file each, with its reason last."""
+    """The keys of survivors that somebody found to be the same; a line of the file each, with its
+    reason last."""
     lines = ACCEPTED.read_text(encoding="utf-8").splitlines() if ACCEPTED.exists() else []
     rows = [line.split(" | ") for line in lines if line and not line.startswith("#")]
     return {(path, text, after) for path, text, after, _ in rows}
@@ -604,7 +606,7 @@ class Court:
     folder: str
     rooms: dict[str, Reached]
     among: tuple[str, ...]
-    thorough: bool
+    thorough: dict[str, Reached]
     until: float
     here: ClassVar[Court]
 
@@ -619,15 +621,17 @@ class Court:
         court, (room, mutant) = Court.here, chosen
         if time.monotonic() > court.until:
             return None
-        if (mutant.path, mutant.text, mutant.after) in accepted():
+        if mutant.key in accepted():
             return "accepted"
         parts, outcome = chosen_tests(mutant, room, court.rooms), "caught"
         if not parts:
             outcome = "unreached"
         elif all(survives(mutant, tests, court.copy, *court.among) for tests in parts):
             outcome = "survived"
-        if court.thorough and outcome != "caught" and judges(room, court.copy):
-            outcome = outcome if outlives_thorough(mutant, room, court.copy) else "thorough"
+        if outcome != "caught":
+            parts = chosen_tests(mutant, room, court.thorough, THOROUGH_S)
+            if not all(outlives(mutant, tests, court.copy) for tests in parts):
+                outcome = "thorough"
         return outcome
 
     @cached_property
@@ -680,14 +684,19 @@ def main() -> int:
     print(f"seed {given.seed}", flush=True)
     asked = sorted({room for room, _ in chosen}) if only is not None or not chosen else folders()
     with ThreadPoolExecutor(given.workers) as measuring:
-        rooms = dict(zip(asked, measuring.map(partial(reached, only=only), asked), strict=True))
+
+        def measured(*chosen: str) -> dict[str, Reached]:
+            of = measuring.map(partial(reached, only=only, chosen=chosen), asked)
+            return dict(zip(asked, of, strict=True))
+
+        rooms, thorough = measured(), measured(*THOROUGH) if given.thorough else {}
     among = () if only is None else tuple(f"tests/{room}" for room in rooms)
     for name in _HEAVY:
         importlib.import_module(name)
     gc.freeze()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        court = Court(folder, rooms, among, given.thorough, began + given.seconds)
+        court = Court(folder, rooms, among, thorough, began + given.seconds)
         forking = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(given.workers, forking, Court.takes_over, (court,)) as workers:
             outcomes = workers.map(Court.verdict, chosen)

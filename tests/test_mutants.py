@@ -100,20 +100,21 @@ def test_a_test_that_looks_at_the_bound_notices_and_one_that_does_not_does_not(
 
 
 @pytest.mark.thorough
-def test_what_survives_meets_the_thorough_tests_of_its_room(module: Path, tmp_path: Path) -> None:
+def test_what_survives_meets_the_thorough_tests_that_reach_it(
+    module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "pyproject.toml").write_text(
         '[tool.pytest.ini_options]\nmarkers = ["thorough", "slow", "campaign"]\n'
     )
     folder = tmp_path / "tests" / "due"
     folder.mkdir(parents=True)
-    marked = "import pytest\nfrom due_fees import due\n\n@pytest.mark.thorough\ndef test_it():\n"
+    test = "import pytest\nfrom due_fees import due\n\n@pytest.mark.thorough\ndef test_it():\n"
     found = {one.after: one for one in mutants.mutants(module)}
     for amount, outlived in ((12, True), (10, False)):
-        (folder / "test_due.py").write_text(f"{marked}    due({amount})\n")
-        assert mutants.outlives_thorough(None, "due", tmp_path)
-        assert mutants.outlives_thorough(found["(amount <= limit)"], "due", tmp_path) == outlived
-    (folder / "test_due.py").write_text(f"{marked}    assert not due\n")
-    assert not mutants.judges("due", tmp_path)
+        (folder / "test_due.py").write_text(f"{test}    due({amount})\n")
+        for one in (None, found["(amount <= limit)"]):
+            tests = ["tests/due/test_due.py::test_it"]
+            assert mutants.outlives(one, tests, tmp_path) == (one is None or outlived)
 
 
 def test_the_rooms_own_tests_come_first_and_the_quickest(module: Path) -> None:
@@ -140,7 +141,13 @@ def test_a_reason_holds_for_a_line_as_it_is(module: Path, monkeypatch: pytest.Mo
     accepted.write_text("# why\ndue_fees.py | print(amount) | pass | nobody reads it\n")
     monkeypatch.setattr(mutants, "ACCEPTED", accepted)
     (call,) = (one for one in mutants.mutants(module) if one.before == "print(amount)")
-    assert (call.path, call.text, call.after) in mutants.accepted()
+    assert call.key in mutants.accepted()
     module.write_text(module.read_text("utf-8").replace("print(amount)", "print( amount)"), "utf-8")
     (changed,) = (one for one in mutants.mutants(module) if one.before == "print( amount)")
-    assert (changed.path, changed.text, changed.after) not in mutants.accepted()
+    assert changed.key not in mutants.accepted()
+
+
+def test_a_reason_is_of_one_of_two_places_in_a_line(module: Path) -> None:
+    module.write_text("def due(n):\n    return n * 2 + 2\n", encoding="utf-8")
+    twos = [one for one in mutants.mutants(module) if one.before == "2"]
+    assert [(one.start, one.key[2]) for one in twos] == [(27, "3"), (31, "3 #2")]

@@ -79,7 +79,7 @@ def chosen() -> Sequence[Bug]:
             one.used_at if one.loaded else (one.line,))
         for room in _ROOMS
         for path in sorted((_ROOT / "fundlab" / room).rglob("*.py"))
-        for one in mutants(path) if (one.path, one.text, one.after) not in same
+        for one in mutants(path) if one.key not in same
     ]  # fmt: skip
     random.Random(_given("--mutants", 0)).shuffle(found)
     first = _given("--from", 0)
