@@ -89,9 +89,9 @@ class Recent:
         return lines
 
 
-def shown_as(status: str, *looks: Iterable[Transfer]) -> set[str]:
-    """The transfers that the service showed so in any of ``looks``."""
-    return {transfer.id for look in looks for transfer in look if transfer.status == status}
+def failed_in(*looks: Iterable[Transfer]) -> set[str]:
+    """The transfers that the service showed as failed in any of ``looks``."""
+    return {transfer.id for look in looks for transfer in look if transfer.status == "FAILED"}
 
 
 def alike(arguments: Mapping[str, Any], transfer: Transfer) -> str:
@@ -163,7 +163,7 @@ def duplicate_candidates(
     now, (name, wanted) = context.now(), asked(arguments)
     aside = ("amount", "total", *NOT_ALIKE)
     rest = canonical({key: value for key, value in arguments.items() if key not in aside})
-    failed = shown_as("FAILED", recent.transfers)
+    failed = failed_in(recent.transfers)
     candidates = []
     for entry in book.alike(WITHDRAWAL, arguments, now - DAY):
         theirs = entry.arguments

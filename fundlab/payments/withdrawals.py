@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -39,9 +40,9 @@ from fundlab.payments.duplicates import (
     Candidate,
     Recent,
     duplicate_candidates,
+    failed_in,
     recent_withdrawals,
     refuse_duplicates,
-    shown_as,
 )
 from fundlab.payments.identity import (
     DAY,
@@ -535,10 +536,14 @@ def check_daily_limit(
     before, wanted = withdrawn_today(plans, book, today)
     above = EXACT.subtract(EXACT.add(before, wanted), limit)
     if above > 0:
-        completed = shown_as("COMPLETED", today, *(plan.recent.transfers for plan in plans))
+        seen = chain(today, *(plan.recent.transfers for plan in plans))
+        completed = [transfer for transfer in seen if transfer.status == "COMPLETED"]
+        ids = {transfer.id for transfer in completed}
+        names = {(transfer.ref_id or "").casefold() for transfer in completed}
         unasked = [
             entry.ref_id for entry in _sent_today(plans, book, today)
-            if not entry.is_settled and entry.resource_id not in completed
+            if not entry.is_settled and entry.resource_id not in ids
+            and entry.ref_id.casefold() not in names
         ]  # fmt: skip
         may_have_failed = (
             f"; not known to be settled, and counted: ref_id {listed(unasked)}: 'fundlab resume' "
@@ -574,7 +579,7 @@ def _sent_today(
     """The journal's of this UTC day, others than ``plans``, less what failed: by the journal, or as
     the service showed for the plans or among ``today``."""
     now, names = plans[0].context.now(), {plan.ref_id.casefold() for plan in plans}
-    failed = shown_as("FAILED", today, *(plan.recent.transfers for plan in plans))
+    failed = failed_in(today, *(plan.recent.transfers for plan in plans))
     return [
         entry for entry in book.sent_since(WITHDRAWAL, now - now % DAY)
         if entry.is_live(failed) and entry.ref_id.casefold() not in names

@@ -230,6 +230,10 @@ def test_a_daily_limit_to_the_cent(limit: str | None, above: str | None) -> None
     said = refusal(lambda: withdrawals.check_daily_limit([one], book, today))[1]
     assert "5.00 with the 3.00 already withdrawn" in said
     assert said.endswith("or change the setting")
+    book = Sent(paid("A", "3.00", state="unknown"), paid("c", "1.00", state="unknown"))
+    today = [shown("t", ref_id="a", amount="3.00", status="COMPLETED"), shown("u", ref_id="c")]
+    said = refusal(lambda: withdrawals.check_daily_limit([one], book, today))[1]
+    assert "and counted: ref_id c: 'fundlab resume'" in said  # the other is known by its name
 
 
 # ------------------------------------------------------------------------------- approvals
