@@ -807,7 +807,7 @@ class Person:
     def batch(self, client: Client, intents: list[int], limit: int | None) -> None:
         """A table of payments, each named, maybe under a limit of the day: one that just covers
         them is 0, one below it by a dollar -1."""
-        desk = self.desk
+        desk, began = self.desk, Virtual.now_ns
         rows = []
         for intent in intents:
             amount = f"{1 + intent // 100}.{intent % 100:02d}"
@@ -830,7 +830,7 @@ class Person:
             if refusal.reason == "own_limit":
                 oracles.above_limit(desk, most, intents)
                 if not {"stale", "slow"} & {*desk.met[self.name]}:  # it was shown what was
-                    oracles.still_open(desk, refusal)
+                    oracles.still_open(desk, refusal, began)
                 sometimes("a batch was refused for the limit of the day")
                 for intent in intents:  # nobody wants them any more, if none was begun
                     if not desk.wishes[intent].paid and not oracles.payments(desk)[str(intent)]:

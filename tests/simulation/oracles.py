@@ -254,14 +254,15 @@ def above_limit(desk: Desk, limit: Decimal | None, intents: Sequence[int]) -> No
     )
 
 
-def still_open(desk: Desk, refusal: ActionRefused) -> None:
+def still_open(desk: Desk, refusal: ActionRefused, began: int) -> None:
     """Of the payments that a limit of the day counts, though they may have failed, none is shown
-    by the service as completed."""
+    by the service as completed, which it was when the table was given (``began``, ns)."""
     found = re.search(r"and counted: ref_id (.+): 'fundlab resume'", str(refusal))
     check(found or " counted" not in str(refusal), f"nobody finds the names in: {refusal}")
     named = re.split(", | and ", found[1]) if found else []
-    states = {row.get("ref_id"): row["status"] for row in withdrawn(desk, by_payer=False)}
-    done = [name for name in named if states.get(name) == "COMPLETED"]
+    moment = str(fl.base.values.Instant.from_ns(began))
+    done = {row.get("ref_id") for row in withdrawn(desk, by_payer=False)
+            if row["status"] == "COMPLETED" and row["updated_at"] < moment} & {*named}  # fmt: skip
     check(not done, f"{done} are completed, and the refusal says: {refusal}")
 
 
