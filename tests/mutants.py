@@ -40,6 +40,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -694,27 +695,31 @@ def main() -> int:
     for name in _HEAVY:
         importlib.import_module(name)
     gc.freeze()
-    began = time.monotonic()
+    began, killed = time.monotonic(), False
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         court = Court(folder, rooms, among, thorough, began + given.seconds)
         forking = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(given.workers, forking, Court.takes_over, (court,)) as workers:
-            outcomes = workers.map(Court.verdict, chosen)
-            for (_, mutant), outcome in zip(chosen, outcomes, strict=True):
-                if outcome is None:  # it was too late
-                    continue
-                results[outcome] += 1
-                if outcome not in ("caught", "accepted"):
-                    print(f"{outcome}: {mutant}", flush=True)
-                if not results.total() % 100:
-                    print(f"{time.monotonic() - began:.0f} s: {dict(results)}", flush=True)
+            outcomes = zip(chosen, workers.map(Court.verdict, chosen), strict=True)
+            try:
+                for (_, mutant), outcome in outcomes:
+                    if outcome is None:  # it was too late
+                        continue
+                    results[outcome] += 1
+                    if outcome not in ("caught", "accepted"):
+                        print(f"{outcome}: {mutant}", flush=True)
+                    if not results.total() % 100:
+                        print(f"{time.monotonic() - began:.0f} s: {dict(results)}", flush=True)
+            except BrokenProcessPool:
+                print("a process that judges was killed: no more are judged", flush=True)
+                killed = True
     judged = results.total() - results["accepted"]
     share = 100 * results["caught"] / judged if judged else 100.0
     print(f"seed {given.seed}: {results['caught']:,} of {judged:,} mutants caught ({share:.1f}%), "
           f"{results['survived']} survived, {results['unreached']} on lines that no test "
           f"reaches, {results['thorough']} noticed by thorough tests alone, "
           f"{results['accepted']} accepted as the same")  # fmt: skip
-    return int(results["caught"] < judged)
+    return int(killed or results["caught"] < judged)
 
 
 if __name__ == "__main__":
