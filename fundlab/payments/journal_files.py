@@ -149,7 +149,8 @@ def put_back(copied: Path, at: str) -> str:
     target = journal_folder() / copied.name
     if target.exists():
         return f"journal {copied.name}: one is here already and stays; the backup keeps its own"
-    Journal(copied).mark_restored(at)
+    book = Journal(copied)
+    book.mark_restored(book.restored_from() or at)  # it lacks more if it had come back itself
     make_folder(target.parent)
     hidden = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     with hidden.open("wb") as file:

@@ -374,6 +374,16 @@ def test_a_journal_is_put_back_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (back.restored_from(), [one.ref_id for one in back.entries()]) == (at, ["one"])
     assert (here / "copy.sqlite").stat().st_mode & 0o777 == 0o600
     assert "one is here already and stays" in journal_files.put_back(copied, at)
+    # One that came back, was backed up and came back again lacks all since the first backup.
+    journal_files.copy_journal(back.path, copied)
+    back.path.unlink()
+    journal_files.put_back(copied, "2026-01-03T00:00:00Z")
+    assert back.restored_from() == at
+    back.mark_restored(None)
+    journal_files.copy_journal(back.path, copied)
+    back.path.unlink()
+    journal_files.put_back(copied, "2026-01-04T00:00:00Z")
+    assert back.restored_from() == "2026-01-04T00:00:00Z"
 
 
 def test_which_journals_are_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
