@@ -194,7 +194,10 @@ class Desk:
         self.backed_up: Facts | None = None
         """What a restored store must have; ``None`` before the first backup."""
         self.backed_up_at = 0, 0
-        """When that began and ended (ns)."""
+        """Between which moments (ns) was what its journal lacks from; one that had come back itself
+        lacks more."""
+        self.unasked: tuple[int, int] | None = None
+        """The same of the payer's journal, while nobody has asked about what it lacks."""
         self.lost = False
         self.shared = {
             one.more["intent"] for one in happenings if (one.who, one.what) == ("auditor", "pay")
@@ -606,6 +609,7 @@ class Person:
                 fl.resume(desk.client(self.name), say=desk.said.append)
                 with desk.schedule.aside():
                     oracles.missed(desk, self.name, desk.said[begun:])
+                desk.unasked = None
             text = f"{type(error).__name__}: {error}"
             desk.said.append(text)
             desk.note(f"{self.name} {one.what}: {text}")
@@ -684,6 +688,7 @@ class Person:
         """What became of payments, by the command line."""
         before = oracles.in_doubt(self.desk, self.name)
         status, out, said = self._typed("resume", "--json")
+        self.desk.unasked = None  # it is the payer's alone
         with self.desk.schedule.aside():
             oracles.resumed(self.desk, self.name, [*said.splitlines(), out])
             oracles.answered(self.desk, self.name, status, json.loads(out)["rows"])
@@ -928,6 +933,8 @@ class Person:
         frame = fl.resume(client, say=self.desk.said.append)
         found = before - oracles.in_doubt(self.desk, self.name)
         sometimes("a payment in doubt was found again by fl.resume", found)
+        if self.name == "payer":
+            self.desk.unasked = None
         with self.desk.schedule.aside():
             oracles.resumed(self.desk, self.name, self.desk.said[said:])
             oracles.looked_at(self.desk, self.name, frame, lines)
@@ -988,9 +995,10 @@ class Person:
 
     def backup(self, _client: Client) -> None:
         before = copy.deepcopy(self.desk.facts)
-        begun = Virtual.now_ns
+        begun, _ = self.desk.unasked or (Virtual.now_ns, 0)
         done = self.desk.store().backup(self.desk.root / "backup")
-        self.desk.backed_up_at = begun, Virtual.now_ns
+        _, ended = self.desk.unasked or (0, Virtual.now_ns)
+        self.desk.backed_up_at = begun, ended
         if not done.journals:
             before.paid.clear()
         self.desk.backed_up = before
@@ -1020,6 +1028,7 @@ class Person:
         desk.said += said
         desk.came_back |= with_journal
         if with_journal:
+            desk.unasked = desk.backed_up_at
             paid |= {key: id_ for key, id_ in backup.paid.items() if key[0] == "payer"}
         desk.facts, desk.lost = replace(copy.deepcopy(backup), paid=paid), False
         desk.facts.proved = None

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import fundlab as fl
 from fundlab.base.errors import (
     ActionRefused,
+    AuthenticationFailed,
     CallError,
     FundlabError,
     InvalidRequest,
@@ -279,7 +280,8 @@ def refusal(desk: Desk, one: Happening, error: FundlabError, met: list[str]) -> 
     strange = isinstance(error, ProtocolError)
     check(not strange, f"{one.what}: the service never answers anything else, yet: {error}")
     check(not isinstance(error, StoreDamaged), f"{one.what}: nothing was damaged, yet: {error}")
-    one_expired = met == ["expired"] and isinstance(error, CallError)
+    one_expired = met == ["expired"] and isinstance(error, AuthenticationFailed)
+    one_expired = one_expired and not desk._skews  # and not refused for its time before
     one_expired = one_expired and "invalid_client" not in str(error)  # the secret was another
     one_expired = one_expired and desk.keys < 2  # it was refused before, for its signature
     check(not one_expired, f"{one.what}: the token had ended, and nobody asked for one: {error}")
@@ -445,7 +447,7 @@ def missed(desk: Desk, who: str, said: Sequence[str]) -> None:
     unknown = {id_: row for id_, row in at_the_service(desk).items() if row["direction"] == "DEBIT"
                and not known & {id_, (row.get("ref_id") or "").casefold()}}  # fmt: skip
     must, may = ({id_ for id_, row in unknown.items() if moment(row["created_at"]) >= at - _HOUR_NS}
-                 for at in reversed(desk.backed_up_at))  # fmt: skip
+                 for at in reversed(desk.unasked or ()))  # fmt: skip
     told = {found[2]: found for text in said if (found := _MISSED.match(text))}
     right = must <= told.keys() <= may or desk._skews or desk.misled
     check(right, f"paid since a backup: {must} to {may}, and said: {told.keys()}")
