@@ -291,7 +291,7 @@ class Disk:
             return found
         at = _moment(found)
         if at is None:
-            at = _mark(path, wall_ns(), synced=False)
+            at = _mark(path, wall_ns(), synced=False, **more)
         seconds = at // 10**9
         values = list(found)
         values[7:10] = seconds, seconds, seconds
@@ -321,18 +321,18 @@ class Entries(list[Any]):
         """There is no handle to close."""
 
 
-def _mark(file: Any, at: int, *, synced: bool) -> int:
+def _mark(file: Any, at: int, *, synced: bool, **more: Any) -> int:
     """Have ``file`` say that it was written ``at`` (ns; of the last digit is made whether it was
     ``synced`` since)."""
     at = at & ~1 | synced
-    os.utime(file, ns=(at - _AGO_NS, at - _AGO_NS))
+    os.utime(file, ns=(at - _AGO_NS, at - _AGO_NS), **more)
     return at
 
 
 def _moment(found: os.stat_result) -> int | None:
     """When a file is marked as written; ``None`` where it was written since it was marked."""
     at = found.st_mtime_ns + _AGO_NS
-    return at if at < 2 * _AGO_NS + BEGIN_NS // 2 else None
+    return at if at < _AGO_NS + BEGIN_NS // 2 else None
 
 
 def _is_synced(found: os.stat_result) -> bool:
