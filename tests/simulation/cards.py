@@ -102,6 +102,8 @@ def shown(desk: Desk) -> None:
                 }  # fmt: skip
                 got = {row.label: row.value for row in plan.rows}
                 check(got == rows, f"a card shows {got}, not {rows}")
+                strong = {row.label for row in plan.rows if row.weight == "strong"}
+                check(strong == {"To", "Amount", "Total"} & rows.keys(), f"in bold is {strong}")
                 beside = {row.label: row.detail for row in plan.rows}
                 check(beside["To"] == f"{bank} {number}", f"to {beside['To']}, not {bank} {number}")
                 check(beside["Account"] == f"{network} · {status}", f"{network}: {beside}")
@@ -201,6 +203,19 @@ def between(desk: Desk) -> None:
         refuses(lambda: fl.plan_withdrawal(client, total=str(amount), ref_id="between-total",
                                            say=say, **asked),
                 other.id, by=ActionRefused, reason="duplicate")  # fmt: skip
+        # to an end user's account, of whom one of the two says nothing
+        theirs = next(one for one in client.list_fiat_accounts()
+                      if one.identity_id and one.status == "APPROVED")  # fmt: skip
+        end = {"fiat_account_id": theirs.id}
+        for cents, named, unnamed in (
+            (21, {"identity_id": theirs.identity_id}, {}),
+            (22, {}, {"identity_id": theirs.identity_id}),
+        ):  # fmt: skip
+            other = client.create_fiat_withdrawal(
+                amount=f"5.{cents}", asset="USD", **asked | end | named
+            )
+            refuses(lambda: plan(client, cents, **end, **unnamed), other.id,  # noqa: B023
+                    by=ActionRefused, reason="duplicate")  # fmt: skip
     # what another program took on this day counts
     if client.settings.is_production:
         day = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
@@ -365,6 +380,9 @@ def waited(desk: Desk) -> None:
         for text in (_money(fee, "USDC"), _money(fee + 2500, "USDC"), "1:30 more", quote.quote.id):
             check(text in card, f"{text} is not on {card}")
         check(held.seconds_left == 90, f"{held.seconds_left} s are left of 90")
+        for left, text in ((725, "12:05"), (61, "1:01"), (60, "1:00"), (59, "0:59"), (1, "0:01")):
+            other = repr(FeeQuote(quote.quote, client, lambda: ends - left * NS))  # noqa: B023
+            check(f"for {text} more" in other, f"{left} s are left: {other}")
         slept: list[float] = []
 
         def passes(seconds: float) -> None:
@@ -507,3 +525,162 @@ def together(desk: Desk) -> None:
         check(any(text in line for line in desk.said[begun:]), f"{desk.said[begun:]}")
     with desk.client("payer") as client:
         fl.resume(client, say=say)
+
+
+def tabled(desk: Desk) -> None:
+    """The card of a table of payments, cell by cell: what they take from each balance, the first
+    twelve of them, what the caller calls them, and how many are warned of."""
+    profiles, say = desk.profiles[:2], desk.said.append
+    amounts = [Decimal(1000 + number) / 100 for number in range(14)]
+    names = [f"tabled-{'x' * 9 * (number % 3)}{number}" for number in range(14)]
+    memo = "m" * 41
+    with desk.client("payer") as client:
+        bodies = desk.service.database.all("SELECT body FROM fiat_accounts")
+        wired = [
+            one for (body,) in bodies if (one := json.loads(body))["status"] == "APPROVED"
+            and one["fiat_network_instructions"].get("wire")
+            and not (one.get("metadata") or {}).get("account")  # registered in the run
+        ]  # fmt: skip
+        to = [wired[number % len(wired)] for number in range(14)]
+        frame = pd.DataFrame({
+            "invoice": [f"I{number}" for number in range(14)], "due": "soon", "third": "no",
+            "profile_id": [profiles[number % 2] for number in range(14)],
+            "fiat_account_id": [one["id"] for one in to], "amount": [*map(str, amounts)],
+            "ref_id": names, "memo": [memo if number == 3 else None for number in range(14)],
+        }, index=[f"r{number}" for number in range(14)])  # fmt: skip
+        batch = fl.plan_withdrawals(client, frame, say=say)
+        has = [Decimal(client.get_profile_balance(profile_id=one, asset="USD").available.text)
+               for one in profiles]  # fmt: skip
+    fees = [plan.fee for plan in batch.plans]
+    for number, plan in enumerate(batch.plans):
+        rows = [row for row in oracles.at_the_service(desk).values()
+                if row["profile_id"] == profiles[number % 2]
+                and row.get("fiat_account_id") == to[number]["id"]]  # fmt: skip
+        newest = max(rows, key=lambda row: moment(row["created_at"]), default=None)
+        recent = newest is not None and (
+            moment(newest["created_at"]) >= Virtual.now_ns - _DAY or plan.fee is not None
+        )
+        wanted = None if newest is None or not recent else Decimal(newest["fee"])
+        check(plan.fee == wanted, f"row {number} has the fee {plan.fee}, not {wanted}")
+    sums, payments = (
+        [[cell.text for cell in row] for row in table.rows] for table in batch.card().tables
+    )
+    right = []
+    for number, profile in enumerate(profiles):
+        mine = range(number, 14, 2)
+        known = [fee for one in mine if (fee := fees[one]) is not None]
+        amount, cost = sum(amounts[one] for one in mine), sum(known, Decimal(0))
+        unknown = 7 - len(known)
+        right.append([
+            f"{profile[:4]}…{profile[-4:]}", "7", _money(Decimal(amount), "USD"),
+            _money(cost, "USD") + f" + {unknown} unknown" * bool(unknown),
+            _money(has[number], "USD"),
+            _money(has[number] - amount - cost, "USD") + " less those fees" * bool(unknown),
+        ])  # fmt: skip
+    check(sums == right, f"{sums} is taken, not {right}")
+    rows = []
+    for number in range(12):
+        owner, bank, ending, *_ = _account(to[number])
+        fee = fees[number]
+        name = names[number]
+        rows.append([
+            f"r{number}", f"I{number}", "soon",
+            name if len(name) <= 20 else f"{name[:15]}…{name[-4:]}",
+            right[number % 2][0], owner, f"{bank} {ending}", _money(amounts[number], "USD"),
+            "not known" if fee is None else _money(fee, "USD"),
+            f"{memo[:35]}…{memo[-4:]}" if number == 3 else "", "new",
+        ])  # fmt: skip
+    off = [one for one in zip(payments, rows, strict=True) if one[0] != one[1]]
+    check(not off, f"rows are shown, and wanted: {off}")
+    heads = [name for name, _ in batch.card().tables[1].columns]
+    check(heads == ["row", "invoice", "due", "ref_id", "from", "to", "account", "amount", "fee",
+                    "memo", "so far"], f"the columns are {heads}")  # fmt: skip
+    check("and 2 more payments" in repr(batch), f"{batch!r}")
+    warned = [plan for plan in batch.plans if plan.all_warnings]
+    told = [text for text in batch.card().warnings if "have warnings" in text]
+    count = f"{len(warned)} payments have warnings, the first: "
+    check(len(told) == bool(warned), f"{len(warned)} have warnings: {told}")
+    check(not told or told[0] == count + warned[0].all_warnings[0], f"{told}")
+
+
+def forms(desk: Desk) -> None:
+    """The cards of what is not a payment, line by line: deposits, addresses, rules, accounts; each
+    is warned of with what is wrong with it, and with nothing else."""
+    profile, say = desk.profiles[0], desk.said.append
+
+    def shows(plan: Any, action: str, title: str, *warned: str, **rows: str) -> None:
+        want = {name.replace("_", " "): text for name, text in rows.items()} | {"ref_id": "form"}
+        got = {row.label: row.value for row in plan.rows}
+        check(got == want, f"{title}: it shows {got}, not {want}")
+        check(plan.title == title, f"{plan.title} is the title of {title}")
+        said = plan.to_json()
+        about = [said[name] for name in ("action", "title", "ref_id", "code", "status", "base_url")]
+        right = [action, title, "form", plan.code, None, plan.context.client.base_url]
+        check(about == right, f"a program is told {about}, not {right}")
+        for told in (said["warnings"], [*plan.card().warnings]):
+            same = len(told) == len(warned)
+            same &= all(one in text for one, text in zip(warned, told, strict=same))
+            check(same, f"{title}: {told} is wrong with it, not {warned}")
+
+    with desk.client("payer") as client:
+        asked: dict[str, Any] = {"profile_id": profile, "ref_id": "form", "say": say}
+        here = f"profile {profile}"
+        for given, network in (
+            ({}, "ABA wire"), ({"routing_number_type": "SWIFT"}, "SWIFT wire"),
+            ({"fiat_network": "CUBIX"}, "cubix"),
+        ):  # fmt: skip
+            shows(
+                fl.plan_deposit(client, metadata={"a": "b"}, **given, **asked),
+                "deposit instructions", f"Deposit instructions for a {network} into the profile",
+                Credits=here, Metadata_a="b",
+            )  # fmt: skip
+        shows(
+            fl.plan_deposit_address(client, crypto_network="BASE", **asked), "deposit address",
+            "Deposit address on BASE", "another network than BASE may be lost", Credits=here,
+        )  # fmt: skip
+        for source, arrives in (
+            ({"crypto": {"network": "BASE"}}, "USDC at a new deposit address on BASE"),
+            ({"crypto": {"network": "BASE", "address": "0xab"}}, "USDC at 0xab on BASE"),
+        ):  # fmt: skip
+            shows(
+                fl.plan_rule(client, source_asset="USDC", destination_asset="USD", source=source,
+                             **asked),
+                "orchestration rule", "Convert every USDC into USD",
+                "shows, changes or ends a rule", What_arrives=arrives, Becomes="USD",
+                Then_goes_to=f"{here}, where it stays", Profile=profile,
+            )  # fmt: skip
+
+        # what a bank account lacks, one thing after another
+        address = {"country": "US", "address1": "1 Main Street", "city": "A", "province": "NY",
+                   "zip_code": "10001"}  # fmt: skip
+        bank = {"routing_number": "021000021", "routing_number_type": "ABA",
+                "bank_name": "First", "bank_address": address}  # fmt: skip
+        swift = bank | {"routing_number_type": "SWIFT", "routing_number": "DEUTDEFF"}
+        wire = {"account_number": "12345678", "fiat_account_owner_address": address,
+                "routing_details": bank}  # fmt: skip
+        for more, *warned in (
+            ({},), ({"intermediary_routing_details": bank},), ({"routing_details": swift},),
+            ({"routing_details": swift, "account_number": "DE123456789"},),
+            ({"account_number": "12A456789"}, "not digits only"),
+            ({"fiat_account_owner_address": {"country": "US"}},
+             "The owner's address has no address1, city, province, zip_code."),
+            *(({"routing_details": bank | {"bank_address": {
+                one: text for one, text in address.items() if one != name
+            }}}, f"The bank's address has no {name}.") for name in address if name != "country"),
+            ({"intermediary_routing_details": bank | {"routing_number": "021000012"}},
+             "The bank between's ABA number '021000012'"),
+            ({"intermediary_routing_details": bank | {"routing_number": "02100002"}},
+             "The bank between's ABA number"),
+            ({"routing_details": swift | {"routing_number": "DEUTDEF"}},
+             "The bank's SWIFT code 'DEUTDEF'"),
+            ({"routing_details": bank | {"routing_number": "121000021"},
+              "account_number": "A23456789"},
+             "The bank's ABA number '121000021'", "not digits only"),
+        ):  # fmt: skip
+            plan = fl.register_fiat_account(
+                client, fiat_account_owner={"institution_details": {"name": "Form"}},
+                fiat_network_instructions={"wire": wire | more}, ref_id="form", say=say,
+            )  # fmt: skip
+            number = (wire | more)["account_number"]
+            shows(plan, "fiat account", "Register a bank account of Form", *warned, Owner="Form",
+                  Bank="First", Number=f"••••{number[-4:]}")  # fmt: skip

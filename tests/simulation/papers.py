@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from requests.structures import CaseInsensitiveDict
@@ -124,6 +125,15 @@ def signed(desk: Desk) -> None:
     for wrong in ("", " ", "a\nb", "n" * 101):
         refuses(lambda wrong=wrong: add(wrong, 4), "not a valid name")  # type: ignore[misc]
     refuses(lambda: add("Dora", 4, "boss"), "role='boss'", "approver or maker")
+    half = "\ud800"
+    for ask in (
+        lambda: approvals.add_person(store, "Dora", public(4), by=half),
+        lambda: approvals.remove_person(store, "Ann", by=half),
+        lambda: approvals.make_request(
+            folder / "half", [], base_url="a", client_id="b", why=half, now=0
+        ),
+    ):  # fmt: skip
+        refuses(ask, "half a character")
     (folder / "no.pub").write_text("no key")
     refuses(lambda: approvals.add_person(store, "Dora", folder / "no.pub"), "not a public key")
     refuses(lambda: approvals.remove_person(store, "Dora"), "has no key here")
@@ -147,6 +157,9 @@ def signed(desk: Desk) -> None:
         (body,) = (json.loads(text) for text in said["bodies"])
         got = said["by"], said["why"], body["amount"], body["ref_id"], said["saw"]
         check(got == ("Cas", "rent", "4.41", "office-1", repr(plan).splitlines()), f"asked: {got}")
+        rest = {"format": "fundlab payment request 1", "base_url": client.base_url,
+                "client_id": client.client_id, "allow_duplicate": False}  # fmt: skip
+        check(said == said | rest, f"a request has {said}")
         asked_at, until = (oracles.moment(said[name]) for name in ("asked_at", "expires_at"))
         check(until - asked_at == _DAY, f"it holds from {asked_at} to {until}")
         check(request.arguments == [body] and request.by == "Cas", f"{request.arguments} is asked")
@@ -217,6 +230,8 @@ def signed(desk: Desk) -> None:
                 folder / f"theirs-{len(here['base_url'])}", said["bodies"], why="", now=asked_at,
                 **here,
             )  # fmt: skip
+            rest = here | {"allow_duplicate": False, "saw": [], "why": ""}
+            check(theirs.said == theirs.said | rest, f"a request has {theirs.said}")
             refuses(lambda theirs=theirs: holding(of=theirs), "is for", by=ActionRefused,  # type: ignore[misc]
                     reason="approval")  # fmt: skip
         more = planned("4.42", "office-2")
@@ -458,6 +473,25 @@ def changed_since(desk: Desk) -> None:
         refuses(lambda: all_of_it.submit(all_of_it.code), f"{has - Decimal('0.01'):,.2f}",
                 by=ActionRefused, reason="balance_changed")  # fmt: skip
         desk.plant(-1)
+        # so much that a table is not covered any more, though each of its payments is
+        rows = [{"profile_id": profile, "fiat_account_id": desk.account, "ref_id": f"since-{name}",
+                 "amount": amount} for name, amount in (
+                     ("d", Decimal("4.64")), ("e", has - 2 * fee - Decimal("4.64")))]  # fmt: skip
+        table = fl.plan_withdrawals(client, pd.DataFrame(rows), say=say)
+        desk.plant(1)
+        refuses(lambda: table.submit(table.code, progress=False), "0.01 USD are missing",
+                by=ActionRefused, reason="insufficient_balance")  # fmt: skip
+        desk.plant(-1)
+    # or that less is left than a setting wants
+    floor = {"balance_floor": {"USD": str(has - fee - Decimal("4.65"))}}
+    with desk.client("payer", **floor) as client:
+        plan = planned(client, "since-f", amount="4.65")
+        desk.plant(1)
+        refuses(lambda: plan.submit(plan.code), "would be left", by=ActionRefused,
+                reason="balance_floor")  # fmt: skip
+        desk.plant(-1)
+    named = {row.get("ref_id") for row in oracles.at_the_service(desk).values()}
+    check(not named & {f"since-{name}" for name in "bdef"}, "what was refused was sent")
 
     def dearer(request: Outgoing, send: Callable[[], Any]) -> Answer | Failure:
         """The fee is a cent more than it was."""
@@ -800,10 +834,13 @@ def accepted(desk: Desk) -> None:
         check(new == {("card", one.ref_id)}, f"another {name} is called {new}")
     _, new = kinds([replace(e, state="refused") if e is one else e for e in entries])
     check(new == {("moved", one.ref_id)}, f"a payment that was not refused is called {new}")
-    if len(mine) > 1:
-        two = replace(mine[1], resource_id=one.resource_id)
-        _, new = kinds([two if e is mine[1] else e for e in entries])
-        check(("shared", mine[1].ref_id) in new, f"one transfer for two payments is called {new}")
+    for several in (mine[1:2], mine[1:3]) if len(mine) > 2 else ():
+        those = {e.number: replace(e, resource_id=one.resource_id) for e in several}
+        found, new = kinds([those.get(e.number, e) for e in entries])
+        check(("shared", several[-1].ref_id) in new, f"one transfer for {several} is called {new}")
+        (text,) = [str(one) for one in found.differences if one.kind == "shared"]
+        names = ", ".join(e.ref_id for e in (one, *several))
+        check(f"{len(several) + 1} payments of the journal ({names})" in text, text)
     debits = {id_ for id_, row in theirs.items()
               if row["direction"] == "DEBIT" and row["status"] != "FAILED"}  # fmt: skip
     found, _ = kinds([], only_own=True)
