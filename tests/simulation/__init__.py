@@ -15,6 +15,7 @@ how to replay a seed; the same seed makes the same trace, byte for byte.
 ``questions``             what somebody asks for at the end, whose answer is known by hand
 ``papers``                of approvals, journals, accounts and accepted differences
 ``cards``                 of payments: what is shown, what comes between, what is waited for
+``outcomes``              what becomes of a payment, whatever is answered, whoever else makes it
 ``shelves``               of stores and lists: elsewhere, published, damaged, odd, weeks later
 ``reading``               a store's rows by its files alone, for the oracles
 ``bucket``                a store elsewhere, which two machines write

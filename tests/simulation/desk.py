@@ -608,7 +608,7 @@ class Person:
                 begun = len(desk.said)
                 fl.resume(desk.client(self.name), say=desk.said.append)
                 with desk.schedule.aside():
-                    oracles.missed(desk, self.name, desk.said[begun:])
+                    oracles.missed(desk, self.name, desk.said[begun:], desk.unasked or ())
                 desk.unasked = None
             text = f"{type(error).__name__}: {error}"
             desk.said.append(text)
@@ -925,7 +925,10 @@ class Person:
         self.desk.accounts.setdefault(account, set())
         made = plan.submit(plan.code)
         self.desk.accounts[account].add(made.id)
-        fl.wait_for(client, made)
+        ended = fl.wait_for(client, made)
+        with self.desk.schedule.aside():
+            if ended is not made:  # else there was nothing to wait for
+                oracles.ended(self.desk, self.name, ended)
 
     def resume(self, client: Client) -> None:
         said, before = len(self.desk.said), oracles.in_doubt(self.desk, self.name)

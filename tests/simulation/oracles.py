@@ -78,6 +78,19 @@ _MISSED: Final = re.compile(
 )
 _HOUR_NS: Final = 3600 * 10**9
 _JOURNALLED: Final = ("pay", "command", "batch", "approved", "convert", "receive", "register")
+_NOUNS: Final = {
+    WITHDRAWAL: "withdrawal", "create_fiat_account": "fiat account",
+    "update_fiat_account": "account update",
+    "create_fiat_deposit_instructions": "deposit instructions",
+    "create_deposit_address": "deposit address",
+    "create_orchestration_rule": "orchestration rule",
+}  # fmt: skip
+_JOURNAL_TEXTS: Final = (
+    "action", "state", "status", "asset", "account", "profile_id", "fiat_account_id",
+    "resource_id", "ref_id", "batch", "detail", "service", "store", "difference", "asked_by",
+    "approved_by",
+)  # fmt: skip
+_URL: Final = "https://desk.example"
 _LISTS: Final = {
     "transfers": "/v2/transfer/transfers", "events": "/v2/events",
     "fiat_accounts": "/v2/transfer/fiat-accounts",
@@ -355,7 +368,8 @@ def lines_of_journals(desk: Desk, who: str) -> list[Row]:
         with closing(sqlite3.Connection(path)) as database:
             database.row_factory = sqlite3.Row
             found += map(dict, database.execute(
-                "SELECT i.ref_id, i.operation, i.recorded_at, i.facts, e.* FROM events e "
+                "SELECT i.ref_id, i.operation, i.recorded_at, i.facts, i.body, i.batch, i.store, "
+                "e.* FROM events e "
                 "JOIN intents i ON i.number = e.intent ORDER BY i.number, e.number"
             ))  # fmt: skip
     return found
@@ -424,6 +438,8 @@ def looked_at(desk: Desk, who: str, frame: pd.DataFrame, before: list[Row]) -> N
     shown = {row["ref_id"]: row for row in frame.to_dict("records")}
     missing = wanted - shown.keys() - (done - {n for n in done if last[n]["status"] == "PENDING"})
     check(not missing, f"{missing} is open, and fl.resume did not look at it")
+    more = shown.keys() & {name for name in done if last[name]["status"] not in (None, "PENDING")}
+    check(not more, f"{more} is settled, and fl.resume looked at it")
     newest = {line["ref_id"]: line for line in lines_of_journals(desk, who)}
     for ref_id, row in shown.items():
         line = newest[ref_id]
@@ -439,15 +455,62 @@ def looked_at(desk: Desk, who: str, frame: pd.DataFrame, before: list[Row]) -> N
             check(not off, f"{row} is shown of {line}")
 
 
-def missed(desk: Desk, who: str, said: Sequence[str]) -> None:
-    """Of a journal that came back from a backup is said what was paid from an hour before that on,
-    and is not in it, and nothing else."""
+def ended(desk: Desk, who: str, shown: Any) -> None:
+    """How what was waited for has ended, as somebody was ``shown`` it, is the last that the journal
+    says of it."""
+    lines = [line for line in lines_of_journals(desk, who) if line["ref_id"] == shown.ref_id]
+    noted = [(line["resource_id"], line["status"]) for line in lines[-1:]]
+    check(noted == [(shown.id, shown.status)], f"{shown} was waited for, and noted is {noted}")
+
+
+def journal_shows(desk: Desk, who: str, frame: pd.DataFrame) -> None:
+    """A journal as a table has of each intent what its lines say, nothing else, in the types that
+    it names."""
+    types = {name: str(kind) for name, kind in frame.dtypes.items()}
+    wanted = dict.fromkeys(_JOURNAL_TEXTS, "str") | {"number": "int64"}
+    wanted |= dict.fromkeys(("confirmed_at", "noted_at"), "datetime64[ns, UTC]")
+    wanted |= dict.fromkeys(("amount", "fee", "total"), "decimal")
+    check(types == wanted, f"a journal has the columns {types}, not {wanted}")
+    newest: dict[int, Row] = {}
+    for line in lines_of_journals(desk, who):
+        if line["state"] == "done" or newest.get(line["intent"], line)["state"] != "done":
+            newest[line["intent"]] = line
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    check([row["number"] for row in rows] == [*newest], f"{[*newest]} was confirmed: {frame}")
+    for row, line in zip(rows, newest.values(), strict=True):
+        asked, facts = json.loads(line["body"]), json.loads(line["facts"])
+        right = {name: line[name] for name in (
+            "state", "resource_id", "ref_id", "batch", "detail", "store",
+        )} | {
+            "confirmed_at": line["recorded_at"], "noted_at": line["at"], "service": _URL,
+            "action": _NOUNS[line["operation"]], "account": facts.get("account"),
+            "asked_by": facts.get("asked_by"), "approved_by": facts.get("approved_by"),
+            "profile_id": asked.get("profile_id"), "asset": asked.get("asset"),
+            "fiat_account_id": asked.get("fiat_account_id", facts.get("fiat_account_id")),
+        }  # fmt: skip
+        if line["operation"] != WITHDRAWAL:
+            right |= {name: facts.get(name) for name in ("asset", "profile_id")}
+        got = {name: row[name].value if name.endswith("_at") else row[name] for name in right}
+        off = {name: (got[name], value) for name, value in right.items() if got[name] != value}
+        check(not off, f"{line['ref_id']} is shown with {off}")
+        amounts = {name: line[name] for name in ("fee", "total")} | {"amount": asked.get("amount")}
+        off = {name: (row[name], text) for name, text in amounts.items()
+               if (text is not None or (name == "amount" and "total" not in asked))
+               and row[name] != (None if text is None else dec(text))}  # fmt: skip
+        check(not off, f"{line['ref_id']} is shown with {off}")
+        shown = row["status"], line["status"]
+        check(shown[0] == shown[1] or shown[1] == "PENDING", f"{line['ref_id']}: {shown}")
+
+
+def missed(desk: Desk, who: str, said: Sequence[str], backed_up_at: Sequence[int]) -> None:
+    """Of a journal that came back from a backup, which began and ended at these moments (ns), is
+    said what was paid from an hour before that on, and is not in it, and nothing else."""
     lines = lines_of_journals(desk, who)
     known = {line["resource_id"] for line in lines} | {line["ref_id"].casefold() for line in lines}
     unknown = {id_: row for id_, row in at_the_service(desk).items() if row["direction"] == "DEBIT"
                and not known & {id_, (row.get("ref_id") or "").casefold()}}  # fmt: skip
     must, may = ({id_ for id_, row in unknown.items() if moment(row["created_at"]) >= at - _HOUR_NS}
-                 for at in reversed(desk.unasked or ()))  # fmt: skip
+                 for at in reversed(backed_up_at))  # fmt: skip
     told = {found[2]: found for text in said if (found := _MISSED.match(text))}
     right = must <= told.keys() <= may or desk._skews or desk.misled
     check(right, f"paid since a backup: {must} to {may}, and said: {told.keys()}")
