@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tests.simulation.desk import Desk
 
 _DAY: Final = 24 * 3600 * NS
+_LIST_BEHIND: Final = 15 * 60 * NS
 _CENT: Final = Decimal("0.01")
 _SUM: Final = Decimal("3.77")
 """What no payment of a run comes to."""
@@ -515,6 +516,12 @@ def journals(desk: Desk, store: fl.Store) -> None:
         ):
             new = kinds(some) - before
             check(new == {(what, one.ref_id): 1}, f"{what} of {one.ref_id} is called {new}")
+        # a list may be so far behind, and is not called to lack it yet
+        for lacks in (0, 1):
+            until = one.noted_at + _LIST_BEHIND + lacks
+            found = reconcile(entries, known[~at], complete_until=until)
+            count = sum((d.kind, d.ref_id) == ("missing", one.ref_id) for d in found.differences)
+            check(count == lacks, f"{one.ref_id} is missing until {until}: {found.differences}")
     others = reconcile([], known, complete_until=now).others
     debits = {id_ for id_, way, status in known[["id", "direction", "status"]].to_numpy()
               if way == "DEBIT" and status != "FAILED"}  # fmt: skip
