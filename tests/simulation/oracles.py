@@ -1153,7 +1153,8 @@ def nothing_is_left(desk: Desk) -> None:
     each_word_is_so(desk)
     for who in ("payer", "auditor"):
         each_line_is_so(desk, who)
-    said_all = "\n".join([*desk.trace, *desk.said])
+    without_times = (line.split(maxsplit=1)[1] for line in desk.trace)  # some hold any number
+    said_all = "\n".join([*without_times, *desk.said])
     for (body,) in desk.service.database.all("SELECT body FROM fiat_accounts"):
         wire = json.loads(body)["fiat_network_instructions"].get("wire") or {}
         number = wire.get("account_number")
