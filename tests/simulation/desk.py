@@ -626,6 +626,7 @@ class Person:
             oracles.bounded(desk)
             if alone and desk.attempts == number:
                 oracles.lasting(desk, loose)
+                oracles.tidy(desk, before)
         desk.note(f"{self.name} {one.what}: done")
         return True
 

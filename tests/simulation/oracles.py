@@ -602,15 +602,15 @@ def clean(store: fl.Store) -> None:
 
 
 def unfinished(desk: Desk) -> set[Path]:
-    """The hidden files of the store."""
-    return {Path(name) for name in desk.disk.hidden() if "/store/" in name}
+    """The hidden files of the store, and of what is on its way to a bucket."""
+    return {Path(name) for name in desk.disk.hidden() if "/store/" in name or "/scratch/" in name}
 
 
 def tidy(desk: Desk, before: set[Path]) -> None:
-    """Whoever fails, and is not killed, leaves nothing half written."""
+    """Whoever is done, or fails, and is not killed, leaves nothing half written."""
     if desk.disk.fails("removes") is None:
         left = unfinished(desk) - before
-        check(not left, f"what failed left {sorted(map(str, left))}")
+        check(not left, f"what ended left {sorted(map(str, left))}")
 
 
 def loose(desk: Desk) -> set[str]:
@@ -985,6 +985,22 @@ def reported(store: fl.Store, found: fl.reports.Report) -> None:
         check(counted == rows, f"the report counts {counted} transfers of {rows}")
 
 
+def totals_noted(desk: Desk, contents: Sequence[Row]) -> None:
+    """The records have, since the last pass over all transfers, how many there are of each month,
+    type and asset, and what they come to."""
+    noted: dict[tuple[str, ...], tuple[int, Decimal]] = {}
+    for content in contents:
+        for *key, count, total in content.get("control", {}).get("transfers", ()):
+            noted[tuple(key)] = count, Decimal(total)
+    there: dict[tuple[str, ...], tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal(0)))
+    for row in at_the_service(desk).values():
+        by = row["created_at"][:7], row["type"], row["asset"]
+        there[by] = there[by][0] + 1, there[by][1] + Decimal(row["total"])
+    differ = {key for key in noted.keys() | there
+              if noted.get(key, (0, 0)) != there.get(key, (0, 0))}  # fmt: skip
+    check(not differ, f"{[(key, noted.get(key), there.get(key)) for key in differ]} is noted")
+
+
 # ------------------------------------------------------------------------------ at the end
 
 
@@ -1105,6 +1121,7 @@ def at_the_end(desk: Desk) -> None:
     known_by_files = [one["content"] for one in recorded(desk)]
     read_now = [dict(record.content) for record in store.records()]
     check(read_now == known_by_files, "the records are read otherwise than the files have them")
+    totals_noted(desk, known_by_files)
     closes = store.closes()
     for period in desk.facts.closed:
         states = set(closes[closes["period"] == period]["state"])
