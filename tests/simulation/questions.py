@@ -28,7 +28,7 @@ from fundlab.payments.reconciliation import reconcile
 from tests.simulation import cards, oracles, outcomes, papers, shelves
 from tests.simulation.environment import NS, Virtual
 from tests.simulation.oracles import check, dec, moment, refuses
-from tests.simulation.reading import known_by_time
+from tests.simulation.reading import groups_of, known_by_time
 
 if TYPE_CHECKING:
     from tests.simulation.desk import Desk
@@ -404,6 +404,20 @@ def rows(desk: Desk, store: fl.Store) -> None:
     ):
         found = [*store.read("transfers", columns=["id"], **given)["id"]]
         check(found == [*whole["id"][wanted]], f"with {given} there is {found}")
+    assert isinstance(store.path, Path)
+    bounds = {at for _, *both in groups_of(store.path, "transfers") for at in both}
+    for at in random.Random(f"bounds {desk.seed}").sample(sorted(bounds), min(4, len(bounds))):
+        text = str(fl.base.values.Instant.from_ns(at))
+        for given, wanted in (
+            ({"since": text}, whole["created_at"] >= text),
+            ({"until": text}, whole["created_at"] < text),
+        ):
+            found = [*store.read("transfers", columns=["id"], **given)["id"]]
+            check(found == [*whole["id"][wanted]], f"with {given} there is {found}")
+    for pin in (None, *[*store.pins()][-1:]):
+        count = store.current("transfers", pin=pin).count
+        known = len(store.read("transfers", columns=["id"], pin=pin))
+        check(count == known, f"of {known} rows at {pin} it is said that {count} are there")
     settled = store.read("transfers", settled=True)
     columns = ["id", "status", "settled_at", "updated_at"]
     for id_, status, at, changed in settled[columns].to_numpy():

@@ -109,6 +109,17 @@ def watermarks(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
+def groups_of(folder: Path, table: str) -> list[tuple[int, int, int]]:
+    """Of each row group of ``table`` in a store on this machine how many rows it has, and of when
+    the first and the last are (ns), as its file says; of those whose rows all say it."""
+    found: list[tuple[int, int, int]] = []
+    for name in files_of_folder(folder).get(table, ()):
+        metadata = pq.read_metadata(folder / table / name).metadata
+        said = json.loads(metadata[b"fundlab"])["row_groups"]
+        found += [(count, first, last) for count, first, last in said if first is not None]
+    return found
+
+
 def files_of_folder(folder: Path) -> dict[str, list[str]]:
     """The names of each table's files in a store on this machine, oldest first."""
     manifests = sorted(folder.glob("manifests/????????.json"))

@@ -19,6 +19,7 @@ from decimal import Decimal
 from email.utils import formatdate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import parse_qs, urlsplit
 
 import duckdb
 import pandas as pd
@@ -32,13 +33,16 @@ import fundlab as fl
 from fundlab.base.errors import (
     ContradictionWarning,
     DataError,
+    InvalidRequest,
     ProtocolError,
     SetAsideWarning,
     StoreDamaged,
     StoreError,
 )
 from fundlab.client.http import Answer, Failure, Outgoing
+from fundlab.store import staging
 from fundlab.store.objects import Objects
+from fundlab.store.remote import RemotePath, locate
 from fundlab.tables.schema import TABLES
 from tests.simulation import oracles
 from tests.simulation.environment import NS, Virtual
@@ -398,12 +402,13 @@ def lists(desk: Desk) -> None:
 def ids(desk: Desk) -> None:
     """Ids of any length and letters are kept apart, loaded, stored, and known again."""
     theirs = sorted(oracles.at_the_service(desk))
-    # (few are longer than what is hashed side by side)
-    called = {
-        id_: f"{'ü' * (number % 3)}{id_[: 1 + number % 36]}-{number}"
-        * (5 if number % 40 < 4 else 1)
-        for number, id_ in enumerate(theirs)
-    }
+    # few are longer than what is hashed side by side, or shorter than its first word
+    sizes = (8, 16, 8, 24, 9, 31, 16, 33)
+    called = {}
+    for number, id_ in enumerate(theirs):
+        size = {3: 130 + number, 17: 4}.get(number % 40, sizes[number % 8])
+        name = f"{number}-{'ü' * (number % 3)}{id_ * 8}".encode()[:size]
+        called[id_] = name.decode(errors="ignore")
     asked: list[str] = []
 
     def answer(request: Outgoing, send: Callable[..., Any]) -> Any:
@@ -433,11 +438,13 @@ def ids(desk: Desk) -> None:
 
 
 def died(desk: Desk) -> None:
-    """A sync that ends in the middle leaves what it fetched to the next one, which asks for no
-    page of it again; each list is asked for as often as a sync says that was not stopped."""
+    """A sync that ends in the middle leaves what it fetched to the next one, which goes on from
+    there, and from what was written down where its machine ended, too; each list is asked for as
+    often as a sync says that was not stopped."""
     theirs = oracles.at_the_service(desk)
-    left = [1 << 30]
+    left, cut = [1 << 30], list[Path]()
     asked: Counter[str] = Counter()
+    begun, came = list[int | None](), list[int]()
     lists = {"transfers": "/transfer/transfers?", "events": "/events?",
              "fiat_accounts": "/fiat-accounts?"}  # fmt: skip
 
@@ -448,12 +455,19 @@ def died(desk: Desk) -> None:
                     asked["once"] += "order_by=CREATED_AT" in request.url  # not what changed since
                     left[0] -= 1
                     if left[0] < 0:
+                        shutil.copytree(*cut)  # as a machine has it that ends here
                         raise KeyboardInterrupt
                     if not desk.keys:  # else its signature would be of another
                         some = re.sub(r"\blimit=(?!1\b)\d+", "limit=10", request.url)
                         request = replace(request, url=some)
                 asked[name] += 1
-        return send(request)
+        query, found = parse_qs(urlsplit(request.url).query), send(request)
+        pages = lists["transfers"] in request.url and query.get("order_by") == ["CREATED_AT"]
+        if pages and query["limit"] != ["1"] and found.status == 200:
+            since = query.get("created_at.gte")
+            begun.append(None if since is None else moment(since[0]))
+            came.extend(moment(row["created_at"]) for row in json.loads(found.body)["items"])
+        return found
 
     with heard(desk, answer) as client:
         whole = fl.Store(desk.root / "counted")
@@ -464,9 +478,10 @@ def died(desk: Desk) -> None:
         fetched = {name: done[name].fetched for name in lists}
         check(fetched["transfers"] >= len(theirs), f"{fetched} of {len(theirs)} were fetched")
         total = asked["once"]
-        for after, workers in ((3, 1), (6, 1), (6, 3)) if not desk.keys else ():
+        for after, workers in sorted({(3, 1), (total - 1, 1), (6, 3)}) if not desk.keys else ():
             store = fl.Store(desk.root / f"died-{after}-{workers}")
-            left[0] = after
+            left[0], cut[:] = after, [store.path, desk.root / f"cut-{after}-{workers}"]
+            came.clear()
             try:
                 store.sync(client, workers=workers, progress=False)
             except KeyboardInterrupt:
@@ -474,14 +489,24 @@ def died(desk: Desk) -> None:
             else:
                 check(condition=False, what="an interrupt stopped nothing")
             check(not len(store.read("transfers")), "what was not published is read")
-            left[0] = 1 << 30
-            asked.clear()
-            store.sync(client, progress=False)
-            check(oracles.as_read(store) == oracles.as_read(whole), f"after {after} it has others")
-            oracles.sound(desk, store)
-            if workers == 1:
-                most = total - (after - 3) + 1
-                check(asked["once"] <= most, f"after {after} pages of {total} {asked} more")
+            left[0], had = 1 << 30, sorted(came) or [0]
+            # it goes on where it was, and nearly there where it had no time to write down the rest
+            place = len(had) - 2 * staging.FILE_ROWS - 10 - 15 * bool(desk.longest_page)
+            least = had[place] if place > 0 else None
+            spoilt = desk.root / f"torn-{after}-{workers}"
+            shutil.copytree(cut[1], spoilt)
+            for file in sorted((spoilt / ".staging" / "transfers").glob("*.arrow"))[-1:]:
+                file.write_bytes(file.read_bytes()[:-9])
+            for where, lowest in ((store.path, had[-1]), (cut[1], least), (spoilt, None)):
+                begun.clear()
+                again = fl.Store(where)
+                again.sync(client, progress=False)
+                check(oracles.as_read(again) == oracles.as_read(whole), f"after {after} it has "
+                      "others")  # fmt: skip
+                oracles.sound(desk, again)
+                if workers == 1 and lowest is not None:
+                    right = begun[0] is not None and begun[0] >= lowest - 15 * 60 * NS
+                    check(right, f"{where.name}: it goes on from {begun[0]}, and had {had}")
 
 
 def later(desk: Desk) -> None:
@@ -656,6 +681,7 @@ def elsewhere(desk: Desk) -> None:
     import fsspec
 
     home, os.environ["HOME"] = os.environ.get("HOME", ""), str(desk.root / "home")
+    os.environ["AWS_SKIP_SIGNATURE"] = "true"  # nobody asks anybody for credentials
     base = desk.root / "shelf"
     (base / "below").mkdir(parents=True)
     inner = fs.SubTreeFileSystem(str(base), fs.LocalFileSystem())
@@ -674,6 +700,20 @@ def elsewhere(desk: Desk) -> None:
         ):  # fmt: skip
             refuses(lambda wrong=wrong, more=more: fl.Store(wrong, **more), said)  # type: ignore[misc]
         check(str(fl.Store(f"file://{base}/plain").path) == f"{base}/plain", "a folder, as a URI")
+        for uri, key in (("s3://bucket/books/", "bucket/books"), ("gcs://bucket/a", "bucket/a")):
+            found = locate(uri)
+            assert isinstance(found, RemotePath)
+            got = found.key, str(found), found.creates, found.resolve(), found.filesystem.type_name
+            kind = uri.partition(":")[0]
+            check(got == (key, f"{kind}://{key}", True, found, f"py::{kind}"), f"{uri} is {got}")
+        try:
+            fl.Store("nosuch://somebody:password@a/b")
+        except InvalidRequest as error:
+            check("password" not in str(error) and "nosuch://a/b" in str(error), f"{error}")
+        named = [fl.Store(where, **more).path for where, more in places]
+        text = [str(path).rpartition("://")[2] for path in named]
+        right = all(one.endswith(("books/funds", "other/funds", "/funds")) for one in text)
+        check(right and len({path.scratch for path in named}) == 3, f"{text} on {named}")
         local_fs = fl.Store(f"{base}/plain", filesystem=fs.LocalFileSystem())
         check(local_fs.path == Path(base / "plain"), "a folder of Arrow's")
         place, given = places[desk.seed % 3]
@@ -729,6 +769,7 @@ def elsewhere(desk: Desk) -> None:
             refuses(lambda: fl.Store(place, **given).read("transfers"), part.name, by=StoreDamaged)
     finally:
         os.environ["HOME"] = home
+        del os.environ["AWS_SKIP_SIGNATURE"]
         _forget_memory()
 
 
@@ -814,6 +855,10 @@ def published(desk: Desk) -> None:
         files = memory.find(f"{elsewhere}/transfers")
         others = [name for name in files if not name.endswith("/rows.parquet")]
         check(not others, f"where others see it there is {others}")
+        folders = memory.ls(f"{elsewhere}/transfers", detail=False)
+        there = {name.rpartition("/")[2] for name in folders}
+        named = {name.split("/")[-2] for name in files}
+        check(there == named, f"of months that are not there any more there is {there - named}")
         return by_id(memory.open(name) for name in files)
 
     def by_id(files: Iterable[Any]) -> dict[str, tuple[Any, ...]]:
@@ -922,9 +967,18 @@ def spoilt(desk: Desk) -> None:
 
     def reads() -> Any:
         store = fl.Store(copied)
-        return store.records(), store.read("transfers", columns=["id"])
+        return store.records(), store.read("transfers", columns=["id"]), store.runs()
+
+    def by_sql() -> Any:
+        return fl.Store(copied).scan("transfers").aggregate("COUNT(*)").fetchall()
 
     shutil.copytree(whole, copied)
+    Virtual.now_ns += 3 * NS  # what was looked at a while ago is known, until it is another
+    check(by_sql() == [(len(wanted),)], "by SQL there is another number of rows")
+    (copied / part).write_bytes(bytes([*content[:40], content[40] ^ 1, *content[41:]]))
+    refuses(by_sql, "is not what was written", by=StoreDamaged)
+    (copied / part).write_bytes(content)
+    noted = (whole / "runs" / "sync.json").read_bytes()
     verified = desk.seed % 16
     for number, (name, new, said) in enumerate((
         (part, content[:4] + b"\0" + content[4:], ("bytes instead of",)),
@@ -943,6 +997,8 @@ def spoilt(desk: Desk) -> None:
         (f"manifests/{newest.name}", earlier.read_bytes(), ()),
         *((f"records/{one.name}", one.read_bytes().replace(b'"kind"', b'"king"'), ())
           for one in sorted((whole / "records").glob("*.json"))[-1:]),
+        ("runs/sync.json", noted[:-1], ()),
+        ("runs/sync.json", noted.replace(b'"at"', b'"as"'), ()),
     )):  # fmt: skip
         there = copied / name
         kept = there.read_bytes()
@@ -950,6 +1006,8 @@ def spoilt(desk: Desk) -> None:
             there.unlink()
         else:
             there.write_bytes(new)
+        if name == part:
+            refuses(by_sql, Path(name).name.partition(".")[0], by=StoreDamaged)
         try:
             reads()
         except StoreDamaged as error:
@@ -975,6 +1033,10 @@ def spoilt(desk: Desk) -> None:
     check(not others, f"after a repair: {others}")
     refuses(lambda: fl.Store(copied).read("transfers", pin="spoilt"), "'spoilt'",
             "lost before the repair", by=StoreDamaged)  # fmt: skip
-    again = oracles.as_read(fl.Store(copied))
+    mended_store = fl.Store(copied)
+    check(len(mended_store.read("events", pin="spoilt")), "what was not lost is not read")
+    mended_store.pin("mended")
+    again = oracles.as_read(mended_store)
+    check(oracles.as_read(mended_store, "mended") == again, "pinned since, it is read otherwise")
     theirs = oracles.at_the_service(desk)
     check(theirs.keys() <= again.keys(), f"not mended: {theirs.keys() - again.keys()}")
