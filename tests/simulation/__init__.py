@@ -17,6 +17,7 @@ how to replay a seed; the same seed makes the same trace, byte for byte.
 ``cards``                 of payments: what is shown, what comes between, what is waited for
 ``outcomes``              what becomes of a payment, whatever is answered, whoever else makes it
 ``shelves``               of stores and lists: elsewhere, published, damaged, odd, weeks later
+``edges``                 of lists shared out, filters not heard, stores that others write meanwhile
 ``reading``               a store's rows by its files alone, for the oracles
 ``bucket``                a store elsewhere, which two machines write
 ``sometimes``             the rare states that some seed must reach

@@ -59,6 +59,8 @@ class Disk:
         self._numbers = itertools.count()
         self.fails: Callable[[str], int | None] = lambda what: None
         """The error number with which the next write ends, if it does."""
+        self.cannot_read: Callable[[str], bool] = lambda path: False
+        """Whether a file of this name gives an error to who reads it."""
 
     # ------------------------------------------------------------------------------ what is down
 
@@ -238,6 +240,8 @@ class Disk:
 
     def open(self, path: Any, mode: str = "r", *more: Any, **keywords: Any) -> Any:
         if not self.is_ours(path) or not set(mode) & set("wax+"):
+            if self.is_ours(path) and self.cannot_read(os.fspath(path)):
+                raise OSError(FAILING, os.strerror(FAILING), os.fspath(path))
             return _real_open(path, mode, *more, **keywords)
         new = not os.path.exists(path)
         self.write("opens", path)

@@ -25,7 +25,7 @@ from fundlab.base.errors import (
 from fundlab.client.client import Client
 from fundlab.payments.identity import WITHDRAWAL
 from fundlab.payments.reconciliation import reconcile
-from tests.simulation import cards, oracles, outcomes, papers, shelves
+from tests.simulation import cards, edges, oracles, outcomes, papers, shelves
 from tests.simulation.environment import NS, Virtual
 from tests.simulation.oracles import check, dec, moment, refuses
 from tests.simulation.reading import groups_of, known_by_time
@@ -619,6 +619,9 @@ _LATER: Final[dict[Callable[[Desk], None], float]] = {
     shelves.ids: 0.3, outcomes.answered: 0.3, outcomes.at_once: 0.25,
     outcomes.by_total: 0.3, outcomes.noted: 0.3, outcomes.came_back: 0.2, outcomes.sandboxes: 0.3,
     outcomes.anchored: 0.15, outcomes.failed: 0.3, cards.tabled: 0.2, cards.forms: 0.3,
+    edges.shared_out: 0.15, edges.unheard: 0.15,
+    edges.undated: 0.1, edges.superseded: 0.1, edges.unpublished: 0.15,
+    edges.moving: 0.15, edges.unreadable: 0.15, edges.forged: 0.15,
 }  # fmt: skip
 _SHARES: Final[dict[Callable[..., None], float]] = {
     payments: 0.3, tables: 0.3, lists: 0.3, accounts: 0.3, usage: 0.3, rows: 0.5, journals: 0.5,
