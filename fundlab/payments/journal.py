@@ -612,7 +612,7 @@ def create_journal(path: Path, service: Mapping[str, str]) -> None:
         return
     for old in path.parent.glob("*.sqlite"):  # of sandboxes that are long gone
         try:
-            is_old = time.time() - old.stat().st_mtime > _SANDBOX_KEPT_S
+            is_old = old != path and time.time() - old.stat().st_mtime > _SANDBOX_KEPT_S
             theirs = Journal(old).service if is_old else {}
         except (OSError, StoreError):  # gone meanwhile; or damaged, which verify names
             continue

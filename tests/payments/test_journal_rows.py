@@ -546,6 +546,15 @@ def test_the_journals_of_sandboxes_that_are_long_gone(
     assert old.exists() is kept
 
 
+def test_a_new_journal_stays_on_a_disk_whose_clock_is_months_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_spring = time.time() + 99 * 86_400
+    monkeypatch.setattr(journal.time, "time", lambda: in_spring)
+    service = {"base_url": "http://127.0.0.1:1", "client_id": "c", "instance": "i"}
+    assert Journal(tmp_path / "new.sqlite", service).entries() == []
+
+
 def test_a_damaged_journal_is_kept_beside_those_that_make_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
