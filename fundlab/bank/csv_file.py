@@ -185,8 +185,10 @@ def table_of(
     sums = sums or {name for f in ("amount", "credit", "debit") for name in CSV_COLUMNS[f]}
     numbered = bool(asked) and all(name.isascii() and name.isdigit() for name in asked)
 
-    def table(lines: list[tuple[int, list[str]]]) -> tuple[list[str], list[tuple[int, list[str]]]]:
-        if numbered and lines and len(lines[0][1]) >= max(map(int, asked)):
+    def table(
+        lines: list[tuple[int, list[str]]], whole: bool
+    ) -> tuple[list[str], list[tuple[int, list[str]]]]:
+        if numbered and whole and lines and len(lines[0][1]) >= max(map(int, asked)):
             return [str(n) for n in range(1, len(lines[0][1]) + 1)], lines
         for start, (_, header) in enumerate(lines[:_MOST_PREAMBLE]):
             names = {name.strip().lower() for name in header} | {_name(name) for name in header}
@@ -202,8 +204,10 @@ def table_of(
         try:
             lines.extend(lines_of(text, delimiter))
         except ValueError as error:
+            if numbered and delimiter in text.partition("\n")[0]:
+                raise
             broken = error
-        header, rows = table([line for line in lines if line[0] > skip])
+        header, rows = table([line for line in lines if line[0] > skip], broken is None)
         if header:
             if broken is not None:
                 raise broken

@@ -113,6 +113,16 @@ def test_what_a_memo_holds_is_not_taken_for_the_files_delimiter() -> None:
     assert amounts(page) == [5, 7]
 
 
+def test_a_table_without_a_header_is_of_what_can_be_read_to_its_end() -> None:
+    columns = {"booked_on": "1", "amount": "2", "memo": "3"}
+    text = 'Konto 123\n2026-10-01;5,00;a, b\n2026-10-02;7,00;x,"y"z,"\n'
+    (page,) = read_csv(text.encode(), {"columns": columns, "skip": 1})
+    assert amounts(page) == [5, 7]
+    text = '2026-10-01 x,5,"a"b;7\n2026-10-02 x,5,c;8\n'
+    with pytest.raises(ValueError, match="line 1: ',' expected after"):
+        read_csv(text.encode(), {"columns": {"booked_on": "1", "amount": "2"}})
+
+
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
