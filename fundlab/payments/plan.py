@@ -783,11 +783,12 @@ def resume(
             return resume(found, store=store, now=now, say=say)
     context = context_of(client, store, now, say)
     book = context.journal
-    looked_at = []
+    looked_at, restored = [], book.restored_from()
     for entry in book.entries():
         problem = None
         if entry.state == "refused":  # what the list did not show in time may be there now
-            if entry.operation not in _LISTED_BY or entry.noted_at < now() - DAY:
+            is_over = restored is None and entry.noted_at < now() - DAY  # else made since, maybe
+            if entry.operation not in _LISTED_BY or is_over:
                 continue
             seen = look_up_entry(context, entry)
             if seen.answer != "yes":
@@ -802,7 +803,7 @@ def resume(
             say(f"not settled, {NOUNS[entry.operation]} {entry.ref_id}: {problem}")
         after = book.find(entry.ref_id) or entry
         looked_at.append((replace(after, detail=problem or after.detail), client.base_url))
-    if (restored := book.restored_from()) is not None:
+    if restored is not None:
         # What was paid after the backup: the journal does not know it, the service does. An hour
         # earlier, as clocks differ.
         begin = Instant.from_ns(Instant.parse(restored).ns - 3_600 * 10**9)

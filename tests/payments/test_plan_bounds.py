@@ -1037,6 +1037,16 @@ def test_what_is_asked_for_once_more(
     assert bool(book.noted) is (state is not None)
 
 
+def test_what_was_refused_before_a_backup_may_have_been_made_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = entry(state="refused", noted_at=NOON - 40 * DAY)
+    book = Resumed(old, restored="2025-11-20T10:00:00Z")
+    found, said = resumed(book, service(shown("known")), monkeypatch)
+    assert found == [("one", "done")]
+    assert said == ["made although it was refused, PENDING: withdrawal known"]
+
+
 def test_what_cannot_be_settled_is_said_and_is_its_detail(monkeypatch: pytest.MonkeyPatch) -> None:
     where, said = context(service(shown(amount="7.00")), Resumed(entry(detail="before")))
     monkeypatch.setattr(plan, "context_of", lambda *_: where)
