@@ -539,11 +539,11 @@ def check_daily_limit(
         seen = chain(today, *(plan.recent.transfers for plan in plans))
         completed = [transfer for transfer in seen if transfer.status == "COMPLETED"]
         ids = {transfer.id for transfer in completed}
-        names = {(transfer.ref_id or "").casefold() for transfer in completed}
+        sums = {(transfer.ref_id or "").casefold(): transfer.amount for transfer in completed}
         unasked = [
             entry.ref_id for entry in _sent_today(plans, book, today)
             if not entry.is_settled and entry.resource_id not in ids
-            and entry.ref_id.casefold() not in names
+            and sums.get(entry.ref_id.casefold()) != entry.amount
         ]  # fmt: skip
         may_have_failed = (
             f"; not known to be settled, and counted: ref_id {listed(unasked)}: 'fundlab resume' "

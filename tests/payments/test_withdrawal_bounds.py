@@ -234,6 +234,9 @@ def test_a_daily_limit_to_the_cent(limit: str | None, above: str | None) -> None
     today = [shown("t", ref_id="a", amount="3.00", status="COMPLETED"), shown("u", ref_id="c")]
     said = refusal(lambda: withdrawals.check_daily_limit([one], book, today))[1]
     assert "and counted: ref_id c: 'fundlab resume'" in said  # the other is known by its name
+    book = Sent(paid("a", "3.50", state="unknown"))  # by total: asking brings what its fee was
+    said = refusal(lambda: withdrawals.check_daily_limit([one], book, today))[1]
+    assert "and counted: ref_id a: 'fundlab resume'" in said
 
 
 # ------------------------------------------------------------------------------- approvals
