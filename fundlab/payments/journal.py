@@ -45,7 +45,16 @@ from urllib.parse import urlsplit
 
 from fundlab.base.errors import ActionRefused, StoreDamaged, StoreError, shorten
 from fundlab.models import Transfer
-from fundlab.payments.identity import DAY, NOT_ALIKE, NOUNS, UPDATE, Entry, State, keyed
+from fundlab.payments.identity import (
+    DAY,
+    NOT_ALIKE,
+    NOUNS,
+    UPDATE,
+    WITHDRAWAL,
+    Entry,
+    State,
+    keyed,
+)
 from fundlab.settings.settings import is_loopback
 from fundlab.store.disk import make_folder, sync_folder
 
@@ -277,12 +286,14 @@ class Journal:
         self, entry: Entry, state_of: Callable[[bool], State], made: Any, detail: str
     ) -> State:
         """Write down what ``state_of`` says became of an attempt, told whether it was the only one
-        that is not settled; that state. A ``done`` entry stays so. For a day after a restore none
-        is the only one: what the lost journal sent may still be on its way."""
+        that is not settled; that state. A ``done`` entry stays so. Of a payment it is not, until
+        a day after somebody asked about what a restored journal lacks: what the lost one sent may
+        still be on its way."""
         with self.opened(write=True) as (book, database):
             (attempts,) = database.execute(_ATTEMPTS, {"intent": entry.number}).fetchone()
-            knows_all = self._clock() >= int(book._about.get("asked_ns", -DAY)) + DAY
-            state = state_of(attempts == 1 and knows_all)
+            asked_ns = int(book._about.get("asked_ns", -DAY))
+            knows_all = "restored" not in book._about and self._clock() >= asked_ns + DAY
+            state = state_of(attempts == 1 and (knows_all or entry.operation != WITHDRAWAL))
             if state == "done":
                 book.note(entry, state, made)
             else:
@@ -610,9 +621,9 @@ def create_journal(path: Path, service: Mapping[str, str]) -> None:
                 left.unlink()
     if "instance" not in service:
         return
-    for old in path.parent.glob("*.sqlite"):  # of sandboxes that are long gone
+    for old in path.parent.glob("*.sqlite"):  # of sandboxes that are long gone, by the disk's clock
         try:
-            is_old = old != path and time.time() - old.stat().st_mtime > _SANDBOX_KEPT_S
+            is_old = path.stat().st_mtime - old.stat().st_mtime > _SANDBOX_KEPT_S
             theirs = Journal(old).service if is_old else {}
         except (OSError, StoreError):  # gone meanwhile; or damaged, which verify names
             continue

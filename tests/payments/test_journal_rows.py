@@ -278,6 +278,7 @@ def test_what_a_lost_journal_sent_may_be_on_its_way_for_a_day(
     desk.now = 5
     desk.book.mark_restored(None)
     one = desk.record("one", desk.now + hours * 3600 * 10**9)
+    other = desk.record("other", desk.now, "create_deposit_address")
     told: list[bool] = []
 
     def noticed(alone: bool) -> Any:
@@ -286,6 +287,12 @@ def test_what_a_lost_journal_sent_may_be_on_its_way_for_a_day(
 
     desk.book.note_attempt(one, noticed, None, "")
     assert told == [only]
+    desk.book.note_attempt(other, noticed, None, "")
+    assert told == [only, True], "nothing is paid by it, and asking for it is to send it again"
+    last = desk.record("last", desk.now)
+    desk.book.mark_restored("2026-01-01T00:00:00Z")  # it came back while this was on its way
+    desk.book.note_attempt(last, noticed, None, "")
+    assert told == [only, True, False]
 
 
 # ------------------------------------------------------------------------------ its own file
@@ -546,13 +553,15 @@ def test_the_journals_of_sandboxes_that_are_long_gone(
     assert old.exists() is kept
 
 
-def test_a_new_journal_stays_on_a_disk_whose_clock_is_months_behind(
+def test_new_journals_stay_on_a_disk_whose_clock_is_months_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_spring = time.time() + 99 * 86_400
     monkeypatch.setattr(journal.time, "time", lambda: in_spring)
     service = {"base_url": "http://127.0.0.1:1", "client_id": "c", "instance": "i"}
-    assert Journal(tmp_path / "new.sqlite", service).entries() == []
+    for name in ("one", "other"):
+        assert Journal(tmp_path / f"{name}.sqlite", service).entries() == []
+    assert {one.name for one in tmp_path.iterdir()} == {"one.sqlite", "other.sqlite"}
 
 
 def test_a_damaged_journal_is_kept_beside_those_that_make_room(

@@ -469,7 +469,7 @@ def sandboxes(desk: Desk) -> None:
         ("real", there, 400, True), ("elsewhere", there | made, 400, True),
     ):  # fmt: skip
         Journal(folder / f"{name}.sqlite", service)
-        at = Virtual.now_ns // NS - days * day
+        at = (folder / f"{name}.sqlite").stat().st_mtime - days * day
         os.utime(folder / f"{name}.sqlite", (at, at))
         if stays:
             (folder / f"{name}.stays").touch()
