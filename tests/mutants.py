@@ -9,10 +9,10 @@ has the large libraries loaded, and imports the program anew. A survivor is a ho
 ``tests/mutants_accepted.txt`` says why it changes nothing: by the text of its line, so that the
 reason expires when the line changes.
 
-``--thorough`` lets what survives, or is reached by none, meet the thorough tests that reach it,
-too, which are measured like the others. ``--since REV`` takes only lines that changed since then,
-and only the tests of their own rooms; ``--count`` how many, drawn by the seed; ``--workers`` how
-many are judged at once.
+``--thorough`` lets what survives, or is reached by none, meet thorough tests that reach it, too,
+as many as ``THOROUGH_S`` allows, which are measured like the others. ``--since REV`` takes only
+lines that changed since then, and only the tests of their own rooms; ``--count`` how many, drawn by
+the seed; ``--workers`` how many are judged at once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ LONGEST_S: Final = 20
 measured: the quickest. What survives them meets the others, up to ``MOST_S`` in all."""
 MOST_S: Final = 90
 THOROUGH_S: Final = 400
-"""What thorough tests take together, the quickest first."""
+"""What the thorough tests of a mutant take together, the quickest first: others are not run."""
 THOROUGH: Final = ("-m", "thorough and not slow and not campaign")
 STUCK_S: Final = 8
 """A test that takes so long in a fork of what was collected is run in a process of its own."""
@@ -89,7 +89,7 @@ class Mutant:
     used_at: tuple[int, ...] = ()
     """Where the constant that it is part of is read, in its module."""
     nth: int = 1
-    """Of those that make the same of the same line."""
+    """Of those that make the same of a line of this text."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -136,7 +136,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
         if isinstance(target, ast.Name)
         for inner in ast.walk(node)
     }  # fmt: skip
-    alike = Counter[tuple[int, str]]()
+    alike = Counter[tuple[str, str]]()
     placed = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
     for node in sorted(placed, key=lambda one: (one.lineno, one.col_offset)):
         if id(node) in aside:
@@ -149,8 +149,8 @@ def mutants(path: Path) -> Iterator[Mutant]:
         for after in _changes(node):
             text = lines[node.lineno - 1].decode().strip()
             name, loaded = str(path.relative_to(ROOT)), id(node) not in called
-            used, nth = used_at.get(id(node), ()), alike[node.lineno, after] + 1
-            alike[node.lineno, after] = nth
+            used, nth = used_at.get(id(node), ()), alike[text, after] + 1
+            alike[text, after] = nth
             yield Mutant(name, node.lineno, start, end, before, after, text, loaded, used, nth)
 
 
@@ -360,12 +360,13 @@ def survives(mutant: Mutant | None, tests: list[str], copy: Path, *among: str) -
 
 
 def outlives(mutant: Mutant | None, tests: list[str], copy: Path) -> bool:
-    """Whether none of these thorough tests fails before they took twice the time they may."""
+    """Whether all of these thorough tests pass; what makes them take twice as long as they may is
+    noticed."""
     until = time.monotonic() + 2 * THOROUGH_S
     thorough = [*THOROUGH, "-o", "faulthandler_timeout=120", *tests]
     with _planted(mutant, copy):
         passed = _in_a_fork(partial(_run_anew, copy, thorough), lambda: time.monotonic() > until)
-    return passed is not False
+    return passed is True
 
 
 @contextlib.contextmanager

@@ -147,7 +147,9 @@ def test_a_reason_holds_for_a_line_as_it_is(module: Path, monkeypatch: pytest.Mo
     assert changed.key not in mutants.accepted()
 
 
-def test_a_reason_is_of_one_of_two_places_in_a_line(module: Path) -> None:
-    module.write_text("def due(n):\n    return n * 2 + 2\n", encoding="utf-8")
+def test_a_reason_is_of_one_place(module: Path) -> None:
+    line = "    return n * 2 + 2\n"
+    module.write_text(f"def due(n):\n{line}def owed(n):\n{line}", encoding="utf-8")
     twos = [one for one in mutants.mutants(module) if one.before == "2"]
-    assert [(one.start, one.key[2]) for one in twos] == [(27, "3"), (31, "3 #2")]
+    keys = [(one.line, one.start, one.key[2]) for one in twos]
+    assert keys == [(2, 27, "3"), (2, 31, "3 #2"), (4, 61, "3 #3"), (4, 65, "3 #4")]
