@@ -91,14 +91,16 @@ def replacing(
 
 
 def publish(hidden: Path, path: StorePath) -> None:
-    """Give a finished file its name, at once and complete."""
-    with named(path):
-        if isinstance(path, RemotePath):
-            path.put(hidden)
-            hidden.unlink()
-        else:
-            hidden.rename(path)
-            sync_folder(path.parent)
+    """Give a finished file its name, at once and complete; where that fails it is gone."""
+    try:
+        with named(path):
+            if isinstance(path, RemotePath):
+                path.put(hidden)
+            else:
+                hidden.rename(path)
+                sync_folder(path.parent)
+    finally:
+        hidden.unlink(missing_ok=True)
 
 
 def write_new(path: StorePath, content: bytes | pa.Buffer) -> None:

@@ -13,7 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from fundlab.base.errors import StoreError
 from fundlab.store import disk
-from fundlab.store.remote import locate
+from fundlab.store.remote import RemotePath, locate
 
 
 @pytest.fixture
@@ -88,6 +88,23 @@ def test_what_fails_leaves_nothing(tmp_path: Path, error: BaseException, way: st
         fail()
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
     assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("error", [OSError(5, "no"), KeyboardInterrupt()])
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_what_cannot_be_published_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, where: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    bucket = locate("books", filesystem=MemoryFileSystem())
+    monkeypatch.setattr(Path, "rename", fail)
+    monkeypatch.setattr(RemotePath, "put", fail)
+    with pytest.raises(StoreError if isinstance(error, OSError) else KeyboardInterrupt):
+        disk.write_new((tmp_path if where == "here" else bucket) / "file", b"new")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_file_that_is_replaced_is_as_others_of_this_user_are(tmp_path: Path) -> None:
