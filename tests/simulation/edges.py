@@ -108,7 +108,8 @@ def shared_out(desk: Desk) -> None:
         cuts = {there[0] + length * number // workers for number in range(1, workers)}
         check({since, *cuts} <= {first for first, _ in windows}, f"{said}, not from {cuts} on")
         edges = [there[0], *sorted(cuts), newest + 1]
-        pages = [sum(one <= at < end for at in there) // 5 for one, end in pairwise(edges)]
+        size = max(rows for _, rows in asked)  # a service may give more than it was asked for
+        pages = [sum(one <= at < end for at in there) // size for one, end in pairwise(edges)]
         uneven = max(pages) > min(pages) + 3  # who has nothing left takes of what others have
         check(len(windows) > workers or not uneven, f"{said}, for {pages} pages")
         came = sum(length for _, length in asked)
