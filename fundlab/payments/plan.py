@@ -59,7 +59,7 @@ from fundlab.payments.identity import (
 )
 from fundlab.payments.journal import Journal, identity_of, open_journal
 from fundlab.payments.journal_files import journal_frame
-from fundlab.payments.outcome import Observed, Seen, observed_of, state_after
+from fundlab.payments.outcome import Observed, Seen, existing_of, observed_of, state_after
 from fundlab.settings.secret import Masked
 
 if TYPE_CHECKING:
@@ -548,10 +548,16 @@ def check_unchanged(before: BankAccount, now: BankAccount) -> None:
 
 
 def look_up(
-    context: Context, operation: str, asked: Mapping[str, Any], *, ours: bool = False
+    context: Context,
+    operation: str,
+    asked: Mapping[str, Any],
+    *,
+    ours: bool = False,
+    named: str | None = None,
 ) -> Seen:
     """What the service has under the ``ref_id`` of the body ``asked``: its list names it, Get shows
-    it. ``ours``: nobody else can have that ``ref_id``."""
+    it. ``ours``: nobody else can have that ``ref_id``. ``named``: the id that the service gave for
+    it, which its list may not show yet."""
     client, ref_id = context.client, asked["ref_id"]
     rows = [
         row for row in getattr(client, _LISTED_BY[operation])(
@@ -560,11 +566,12 @@ def look_up(
         if (row.ref_id or ref_id).casefold() == ref_id.casefold()
     ]  # fmt: skip
     rows.sort(key=lambda row: row.ref_id is None)  # those that show none may be anybody's
+    there = [(row.id, row.ref_id) for row in rows[:_FEW]]
     seen = Seen()
-    for row in rows[:_FEW]:
-        resource = getattr(client, _SHOWN_BY[operation])(row.id)
+    for id_, shown in there or ([] if named is None else [(named, ref_id)]):
+        resource = getattr(client, _SHOWN_BY[operation])(id_)
         identity = is_this_payment(asked, resource.to_json(), operation, ours=ours)
-        if row.ref_id is None and resource.ref_id is None and identity.answer == "no":
+        if shown is None and resource.ref_id is None and identity.answer == "no":
             continue
         if seen.identity is None or identity.answer == "yes":
             seen = Seen(resource, identity)
@@ -725,11 +732,14 @@ def send(context: Context, entry: Entry, arguments: Mapping[str, Any]) -> Any:
     else:
         # What does the service show? Not asked where nothing left, or nothing can be shown.
         if operation in _LISTED_BY and observed != "unsent":
+            named = existing_of(problem).get("id") if isinstance(problem, Conflict) else None
+            named = named if observed == "used" else None
             try:
-                seen = look_up(context, operation, arguments, ours=entry.is_derived)
-            except CallError as error:
+                seen = look_up(context, operation, arguments, ours=entry.is_derived, named=named)
+            except (CallError, InvalidRequest) as error:  # the latter of an id that none can be
                 seen = Seen(failed=True)
-                problem.add_note(f"Asking for what is there brought no more: {error.problem}")
+                said = error.problem if isinstance(error, CallError) else str(error)
+                problem.add_note(f"Asking for what is there brought no more: {said}")
         detail = type(problem).__name__
         if isinstance(problem, ServiceError):
             detail = f"{problem.status} {problem.title}"

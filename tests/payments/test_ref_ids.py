@@ -10,6 +10,7 @@ import pytest
 from benches import Bench
 
 from fundlab.base.errors import ActionRefused, CallError, Conflict
+from fundlab.client.client import Client
 from fundlab.payments.actions import WithdrawalPlan
 from fundlab.payments.outcome import observed_of
 from fundlab.payments.withdrawals import check_again
@@ -167,6 +168,26 @@ def test_a_ref_id_in_another_case_is_found_without_this_journal(
             other.plan("100.00", ref_id=names[1].upper(), fiat_account_id=first.account.id,
                        allow_duplicate=allowed)  # fmt: skip
     assert len(first.made()) == 2
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_what_a_conflict_names_is_looked_at_where_the_list_does_not_show_it_yet(
+    new_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, shown: bool
+) -> None:
+    first, second = new_bench(), new_bench()
+    name, listed = f"rent-{first.account.id}", Client.list_transfers
+    plan = second.plan("200.00", ref_id=name, fiat_account_id=first.account.id)
+    first.pay("100.00", ref_id=name)
+    monkeypatch.setattr(
+        Client, "list_transfers",
+        lambda client, **asked: iter(()) if "ref_ids" in asked else listed(client, **asked),
+    )  # fmt: skip
+    if not shown:
+        monkeypatch.setattr(Client, "get_transfer", lambda *_: second.client.get_fiat_account("x"))
+    with pytest.raises(Conflict if shown else CallError):
+        plan.submit(confirm=plan.code)
+    assert second.journal()["state"].tolist() == ["refused" if shown else "unknown"]
+    assert len(first.made()) == 1
 
 
 def test_rows_of_a_table_whose_ref_ids_differ_in_case_are_one_payment(bench: Any) -> None:
