@@ -275,6 +275,14 @@ class NotFound(ServiceError):
 class Conflict(ServiceError):
     """409: the ``ref_id`` was used before; ``meta["existing"]`` is what it made."""
 
+    @property
+    def existing(self) -> Mapping[str, Any]:
+        """What the service says of that resource, of a rule too; empty where it says nothing."""
+        found = self.meta.get("existing")
+        if isinstance(found, Mapping) and isinstance(found.get("rule"), Mapping):
+            found = found["rule"]
+        return found if isinstance(found, Mapping) else {}
+
 
 class RateLimited(ServiceError):
     """429: too many requests."""

@@ -167,14 +167,12 @@ class Caller:
     ) -> R:
         """What an earlier request with the same ``ref_id`` made, if it asked for the same: as its
         operation shows it, for a conflict may say little of it, only its id say."""
-        found = conflict.meta.get("existing")
-        if isinstance(found, Mapping) and isinstance(found.get("rule"), Mapping):
-            found = found["rule"]
         ref_id, body = given.get("ref_id"), OPERATIONS[name].body
         existing = None
-        if body is not None and ref_id and isinstance(found, Mapping):
+        if body is not None and ref_id and conflict.existing:
+            said = json.dumps(conflict.existing).encode()
             try:
-                existing = read_answer(model, name, Reply(json.dumps(found).encode(), "", 409))
+                existing = read_answer(model, name, Reply(said, "", 409))
             except ProtocolError:  # the service's own refusal says more
                 existing = None
         if existing is None or body is None:

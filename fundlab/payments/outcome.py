@@ -65,15 +65,7 @@ def observed_of(error: CallError, ref_id: str) -> Observed:
     if error.in_doubt or not error.refused:
         return "unsent" if error.unsent else "doubt"
     if isinstance(error, Conflict):
-        other = existing_of(error).get("ref_id")
+        other = error.existing.get("ref_id")
         same = other is None or str(other).casefold() == ref_id.casefold()
         return "used" if same else "refused"
     return "refused"
-
-
-def existing_of(error: Conflict) -> Mapping[str, Any]:
-    """What the service says of the resource that stands in the way; nothing where it says none."""
-    existing = error.meta.get("existing")
-    if isinstance(existing, dict):
-        existing = existing.get("rule", existing)
-    return existing if isinstance(existing, dict) else {}

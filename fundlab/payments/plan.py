@@ -59,7 +59,7 @@ from fundlab.payments.identity import (
 )
 from fundlab.payments.journal import Journal, identity_of, open_journal
 from fundlab.payments.journal_files import journal_frame
-from fundlab.payments.outcome import Observed, Seen, existing_of, observed_of, state_after
+from fundlab.payments.outcome import Observed, Seen, observed_of, state_after
 from fundlab.settings.secret import Masked
 
 if TYPE_CHECKING:
@@ -732,8 +732,9 @@ def send(context: Context, entry: Entry, arguments: Mapping[str, Any]) -> Any:
     else:
         # What does the service show? Not asked where nothing left, or nothing can be shown.
         if operation in _LISTED_BY and observed != "unsent":
-            named = existing_of(problem).get("id") if isinstance(problem, Conflict) else None
-            named = named if observed == "used" else None
+            named = None
+            if observed == "used" and isinstance(problem, Conflict):
+                named = problem.existing.get("id")
             try:
                 seen = look_up(context, operation, arguments, ours=entry.is_derived, named=named)
             except (CallError, InvalidRequest) as error:  # the latter of an id that none can be
