@@ -413,10 +413,11 @@ class Desk:
 
     def vanish(self, which: int) -> None:
         """A transfer of before this run, which the store has, is shown no more. One that it never
-        had would be a difference of the balances that nobody can name."""
+        had, or that a backup lacks, would be a difference of the balances that nobody can name."""
         older = [row for row in oracles.at_the_service(self).values()
                  if oracles.moment(row["updated_at"]) < BEGIN_NS
-                 and row["id"] in self.facts.rows and row["id"] != self.garbled]  # fmt: skip
+                 and row["id"] in self.facts.rows and row["id"] != self.garbled
+                 and (self.backed_up is None or row["id"] in self.backed_up.rows)]  # fmt: skip
         if older:
             row = older[which % len(older)]
             self.vanished[row["id"]] = self.control.remove_transfer(row["id"])
