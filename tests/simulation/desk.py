@@ -607,10 +607,14 @@ class Person:
             met = list(desk.met[self.name])
             if getattr(error, "reason", "") == "restored_journal":
                 begun = len(desk.said)
-                fl.resume(desk.client(self.name), say=desk.said.append)
-                with desk.schedule.aside():
-                    oracles.missed(desk, self.name, desk.said[begun:], desk.unasked or ())
-                desk.unasked = None
+                try:
+                    fl.resume(desk.client(self.name), say=desk.said.append)
+                except FundlabError as still:  # its clock is wrong, maybe: it stays shut
+                    desk.note(f"{self.name} resume: {still}")
+                else:
+                    with desk.schedule.aside():
+                        oracles.missed(desk, self.name, desk.said[begun:], desk.unasked or ())
+                    desk.unasked = None
             text = f"{type(error).__name__}: {error}"
             desk.said.append(text)
             desk.note(f"{self.name} {one.what}: {text}")
