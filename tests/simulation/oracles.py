@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 _LATE_NS: Final = 15 * 60 * 10**9
 """What appears so far behind others is left to full syncs."""
 _ON_ITS_WAY: Final = 20
+_TAKES_NS: Final = 60 * 10**9
+"""How long after it was made a transfer is changed for the last time: syncs go by that."""
 """The day of a month after which a payment may be one that the bank has not booked yet."""
 _EACH: Final = 10
 _NOT_LISTED: Final = ("create_orchestration_rule", "create_deposit_address")
@@ -131,7 +133,7 @@ def at_the_service(desk: Desk) -> dict[str, Row]:
     )
     for created_ns, updated_ns, body in rows:
         row = _parsed(body)
-        row["late"] = (created_ns if desk.misled else updated_ns) < newest - _LATE_NS
+        row["late"] = (created_ns if desk.misled else updated_ns) < newest - _LATE_NS + _TAKES_NS
         newest = max(newest, created_ns)
         found[row["id"]] = row
     return found
