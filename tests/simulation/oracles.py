@@ -451,7 +451,8 @@ def looked_at(desk: Desk, who: str, frame: pd.DataFrame, before: list[Row]) -> N
         line = line if line["state"] == "done" else None
         check((row["state"] == "done") == (line is not None), f"{row} is shown, there is {line}")
         if line is not None:
-            got = row["resource_id"], row["status"]
+            status = row["status"] if isinstance(row["status"], str) else None
+            got = row["resource_id"], status
             check(got == (line["resource_id"], line["status"]), f"{row} is shown of {line}")
             off = line["total"] is not None and dec(line["total"]) != row["total"]
             check(not off, f"{row} is shown of {line}")
