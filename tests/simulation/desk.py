@@ -860,7 +860,7 @@ class Person:
                 wish.paid_at = Virtual.now_ns
                 desk.facts.paid[self.name, plan.ref_id] = row["transfer_id"]
         with desk.schedule.aside():
-            oracles.batched(desk, found, rows)
+            oracles.batched(desk, found, rows, desk.met[self.name])
             if most is not None and len(oracles.withdrawn(desk)) > before:
                 oracles.within_limit(desk, most, intents)
 
