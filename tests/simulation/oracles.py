@@ -1186,11 +1186,13 @@ def nothing_is_left(desk: Desk) -> None:
         wire = json.loads(body)["fiat_network_instructions"].get("wire") or {}
         number = wire.get("account_number")
         check(number is None or number not in said_all, "a whole account number was said")
-    for secret in desk.secrets:
-        check(secret not in said_all, "a secret was said")
-        for path in desk.root.rglob("*"):
-            if path.is_file():
-                check(secret.encode() not in path.read_bytes(), f"a secret is in {path.name}")
+    # (a number may stand in the middle of a time)
+    secrets = re.compile("|".join(rf"(?<!\d){re.escape(one)}(?!\d)" for one in desk.secrets))
+    check(not secrets.search(said_all), "a secret was said")
+    for path in desk.root.rglob("*"):
+        if path.is_file():
+            found = secrets.search(path.read_text(encoding="latin-1"))
+            check(not found, f"a secret is in {path.name}")
 
     gc.collect()
     kept_open = open_files(desk)
