@@ -30,6 +30,12 @@ _DECISIVE: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """What must be shown of a resource before it is taken for the one asked for; of a withdrawal its
 amount, or the total, too."""
+_WHERE_TO: Final = {
+    "create_deposit_address": "conversion_target_asset", "create_orchestration_rule": "destination",
+}  # fmt: skip
+"""The member that says what becomes of the money, decisive where it is asked for."""
+_BY_DEFAULT: Final = {"conversion_target_asset": "NO_CONVERSION"}
+"""What a resource shows of a member that was left out."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,9 @@ def is_this_payment(
             contradictions.insert(0, f"direction is {direction}")
         elif kind is not None and kind not in _MADE_BY_IT:
             found = {**found, "type": None}  # of a kind that nobody listed nothing is known
+    where_to = _WHERE_TO.get(operation, "")
+    if asked.get(where_to) not in (None, _BY_DEFAULT.get(where_to)):
+        decisive = (*decisive, where_to)
     known = {*without, *(["ref_id"] if named else [])}
     absent = [name for name in decisive if found.get(name) is None and name not in known]
     return Identity(tuple(contradictions), tuple(absent))
@@ -103,8 +112,8 @@ def differences(
 
     What ``found`` leaves out is no difference, unless it is ``complete``. Amounts are compared as
     numbers and metadata in full. In bank details, members that the service leaves out or masks to
-    the last four characters count as equal. Metadata, a memo and an end user that ``found`` has and
-    nobody asked for are differences. With ``echoed``, ``found`` is the answer to the request: then
+    the last four characters count as equal. Metadata, a memo, an end user, and where the
+    money goes from there, that ``found`` has and nobody asked for are differences. With ``echoed``, ``found`` is the answer to the request: then
     only what answers repeat is compared, where it does.
     """
     problems = []
@@ -151,13 +160,13 @@ def differences(
             problems.append(f"{name} is {shorten(shown)}, not {shorten(wanted)}")
     if echoed:
         return problems
-    only_on_request = ["metadata", "account_id", "memo"]
+    only_on_request = ["metadata", "account_id", "memo", *_WHERE_TO.values()]
     if "fiat_network" not in asked:  # deposit instructions always name an identity (§2.2)
         only_on_request.append("identity_id")
     return problems + [
         f"{name} is {shorten(found[name])}, not left out"
         for name in only_on_request
-        if name not in asked and found.get(name)
+        if name not in asked and found.get(name) and found[name] != _BY_DEFAULT.get(name)
     ]
 
 

@@ -48,6 +48,7 @@ def wire(number: str, **routing: str) -> dict[str, Any]:
         ({"ref_id": "r"}, {"ref_id": "r", "metadata": {}, "identity_id": None, "account_id": ""}),
         ({"source": {"profile": {"profile_id": "p"}}},
          {"source": {"profile": {"profile_id": "p", "nickname": "main"}, "crypto": None}}),
+        ({"ref_id": "r"}, {"ref_id": "r", "conversion_target_asset": "NO_CONVERSION"}),
     ],
 )  # fmt: skip
 def test_the_same(asked: dict[str, Any], existing: dict[str, Any]) -> None:
@@ -82,6 +83,12 @@ def test_the_same(asked: dict[str, Any], existing: dict[str, Any]) -> None:
         ({"ref_id": "r"}, {"ref_id": "r", "account_id": "a"}, "account_id is 'a', not left out"),
         ({"ref_id": "r"}, {"ref_id": "r", "memo": "m"}, "memo is 'm', not left out"),
         ({"memo": "n"}, {"memo": "m"}, "memo is 'm', not 'n'"),
+        ({"ref_id": "r"}, {"ref_id": "r", "destination": {"profile": {"profile_id": "q"}}},
+         "destination is {'profile': {'profile_id': 'q'}}, not left out"),
+        ({"ref_id": "r"}, {"ref_id": "r", "conversion_target_asset": "USD"},
+         "conversion_target_asset is 'USD', not left out"),
+        ({"conversion_target_asset": "USD"}, {"conversion_target_asset": "NO_CONVERSION"},
+         "conversion_target_asset is 'NO_CONVERSION', not 'USD'"),
         ({"source": {"profile": {"profile_id": "p"}}}, {"source": {"crypto": {"address": "x"}}},
          "source is {'crypto'"),
     ],
@@ -128,6 +135,8 @@ MADE = PAYMENT | {"type": "WIRE_WITHDRAWAL", "direction": "DEBIT", "amount": "10
 OF_TOTAL = {name: value for name, value in PAYMENT.items() if name != "amount"} | {"total": "125"}
 RULE = {"ref_id": "r", "profile_id": "p", "source_asset": "USDC", "destination_asset": "USD",
         "source": {"profile": {"profile_id": "p"}}}  # fmt: skip
+TO_Q = {"destination": {"profile": {"profile_id": "q"}}}
+ADDRESS = {"ref_id": "r", "profile_id": "p", "crypto_network": "BASE"}
 
 
 @pytest.mark.parametrize(
@@ -156,6 +165,13 @@ RULE = {"ref_id": "r", "profile_id": "p", "source_asset": "USDC", "destination_a
         (RULE, RULE, {"operation": "create_orchestration_rule"}, "yes", ()),
         (RULE, RULE | {"source": None}, {"operation": "create_orchestration_rule"}, "unknown",
          ("source",)),
+        (RULE | TO_Q, RULE, {"operation": "create_orchestration_rule"}, "unknown",
+         ("destination",)),
+        (RULE | TO_Q, RULE | TO_Q, {"operation": "create_orchestration_rule"}, "yes", ()),
+        (ADDRESS | {"conversion_target_asset": "USD"}, ADDRESS,
+         {"operation": "create_deposit_address"}, "unknown", ("conversion_target_asset",)),
+        (ADDRESS | {"conversion_target_asset": "NO_CONVERSION"}, ADDRESS,
+         {"operation": "create_deposit_address"}, "yes", ()),
     ],
 )  # fmt: skip
 def test_whether_it_is_this_payment(
