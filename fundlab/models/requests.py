@@ -612,11 +612,13 @@ def body_bytes(request: Request, operation: str) -> bytes:
     reprs show it: sent back, the mask would replace the number.
     """
     instructions = getattr(request, "fiat_network_instructions", None)
-    for name, number in (("wire", "account_number"), ("cubix", "account_id")):
-        text = getattr(getattr(instructions, name, None), number, None)
+    for number in ("wire.account_number", "cubix.account_id", "wallet_address"):
+        text = instructions
+        for name in number.split("."):
+            text = getattr(text, name, None)
         if _MASKED.fullmatch(text or ""):
             raise InvalidRequest(
-                f"{operation}: fiat_network_instructions.{name}.{number} is masked, as it is "
+                f"{operation}: fiat_network_instructions.{number} is masked, as it is "
                 "shown: it would replace the real one; give the complete number (an attribute of "
                 "what get_fiat_account returns); nothing was sent"
             )

@@ -294,6 +294,10 @@ REFUSED += [
     ("update_fiat_account", {"fiat_network_instructions": masked("XXXX")}, "number is masked"),
     ("update_fiat_account",
      {"fiat_network_instructions": {"cubix": {"account_id": "XXXXXXXXab-1"}}}, "id is masked"),
+    ("update_fiat_account", {"fiat_network_instructions": {"wallet_address": "XXXXXXXX549B"}},
+     "fiat_network_instructions.wallet_address is masked"),
+    ("create_fiat_account", {"fiat_network_instructions": {"wallet_address": "••••549B"}},
+     "fiat_network_instructions.wallet_address is masked"),
     ("initiate_sandbox_fiat_deposit", {"amount": "1.00", "fiat_network_instructions":
      masked("XX1234")}, "account_number is masked"),
     ("update_fiat_account", {"metadata": None}, "nothing to change is given; give one of fiat_acc"),
