@@ -584,12 +584,21 @@ def _people(name: str, value: object) -> int:
 
 
 def _floors(name: str, value: object) -> dict[str, Decimal]:
-    given = value
+    accepted = "an amount by asset, such as 'USD=1000.00,EUR=500'"
+    parts: list[tuple[Any, Any]] = []
     if isinstance(value, str):
-        given = dict(part.split("=", 1) for part in value.split(",") if "=" in part)
-    if isinstance(given, Mapping) and given and all(isinstance(asset, str) for asset in given):
-        return {asset.strip(): _limit(name, amount) for asset, amount in given.items()}
-    raise invalid(name, value, "an amount by asset, such as 'USD=1000.00'")
+        parts = [(asset.strip(), amount) for asset, _, amount in
+                 (part.partition("=") for part in value.split(","))]  # fmt: skip
+    elif isinstance(value, Mapping):
+        parts = [*value.items()]
+    assets = [asset for asset, _ in parts]
+    if not parts or len({*assets}) < len(assets) or not all(map(_is_an_asset, assets)):
+        raise invalid(name, value, accepted)
+    return {asset: _limit(name, amount) for asset, amount in parts}
+
+
+def _is_an_asset(name: object) -> bool:
+    return isinstance(name, str) and bool(re.fullmatch("[A-Z0-9]+", name))
 
 
 def _account_ids(name: str, value: object) -> tuple[str, ...]:

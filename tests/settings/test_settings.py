@@ -6,6 +6,7 @@ import json
 import pickle
 import sys
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -180,11 +181,34 @@ def test_urls_that_are_not(url: Any) -> None:
         ({"store": 5}, "the int given as store is not accepted; give the path of a folder"),
         ({"store": "~nobody-such/x"}, "given as store is not accepted; give the path of a folder"),
         ({"signing_keys": [CANARY]}, "the list given as signing_keys is not accepted; give a tab"),
+        *(
+            ({"balance_floor": floor}, "given as balance_floor is not accepted; give an amount")
+            for floor in (
+                "USD=50,000",
+                "usd=5",
+                "USD=1,USD=2",
+                "USD",
+                "",
+                "=5",
+                "USD=",
+                "USD=5=6",
+                {"usd": "5"},
+                {5: "5"},
+                {},
+                [],
+            )
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_is_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         Settings.load(environ=ENVIRON, **change)
+
+
+@pytest.mark.parametrize("given", ["USD=50000, EUR=7.5", {"USD": "50000", "EUR": "7.5"}])
+def test_a_floor_of_each_asset(given: Any) -> None:
+    found = Settings.load(environ=ENVIRON, balance_floor=given).balance_floor
+    assert found == {"USD": 50_000, "EUR": Decimal("7.5")}
 
 
 @pytest.mark.parametrize(
