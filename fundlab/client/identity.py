@@ -112,9 +112,9 @@ def differences(
 
     What ``found`` leaves out is no difference, unless it is ``complete``. Amounts are compared as
     numbers and metadata in full. In bank details, members that the service leaves out or masks to
-    the last four characters count as equal. Metadata, a memo, an end user, and where the
-    money goes from there, that ``found`` has and nobody asked for are differences. With ``echoed``, ``found`` is the answer to the request: then
-    only what answers repeat is compared, where it does.
+    the last four characters count as equal. Metadata, a memo, an end user, and where the money goes
+    from there, that ``found`` has and nobody asked for are differences. With ``echoed``, ``found``
+    is the answer to the request: then only what answers repeat is compared, where it does.
     """
     problems = []
     for name, wanted in asked.items():

@@ -372,16 +372,16 @@ def submitted(plan: WithdrawalPlan) -> dict[str, Any]:
 def totals(plans: Sequence[WithdrawalPlan]) -> tuple[Total, ...]:
     """What ``plans`` take from each balance."""
     grouped: dict[tuple[str, str], list[WithdrawalPlan]] = defaultdict(list)
-    for plan in plans:
-        grouped[plan.profile_id, plan.asset].append(plan)
+    for plan in plans:  # one profile, however its id is written
+        grouped[plan.profile_id.casefold(), plan.asset].append(plan)
     sums = []
-    for (profile_id, asset), group in grouped.items():
+    for (_, asset), group in grouped.items():
         amount = exact_sum(plan.amount for plan in group)
         fees = exact_sum(plan.fee or Decimal(0) for plan in group)
         available = group[0].available
         sums.append(
             Total(
-                profile_id, asset, payments=len(group), amount=amount, fees=fees,
+                group[0].profile_id, asset, payments=len(group), amount=amount, fees=fees,
                 fees_unknown=sum(plan.fee is None for plan in group), available=available,
                 after=EXACT.subtract(available, EXACT.add(amount, fees)),
             )
@@ -405,8 +405,9 @@ def check_sums(plans: Sequence[WithdrawalPlan]) -> None:
                 "sent now: "
                 "leave some out, or fund the profile first",
             )
-        balance = (total.profile_id, total.asset)
-        check_floor(next(p for p in plans if (p.profile_id, p.asset) == balance), total.after)
+        balance = (total.profile_id.casefold(), total.asset)
+        of_it = [p for p in plans if (p.profile_id.casefold(), p.asset) == balance]
+        check_floor(of_it, total.after)
     check_daily_limit(plans, plans[0].context.journal, plans[0].recent.today)
 
 

@@ -330,17 +330,20 @@ def observe(
 ) -> dict[str, Any]:
     """What the service shows now of a withdrawal's account, balance and profile, and what follows
     for its amounts: fields of its plan."""
-    client, profile_id = context.client, arguments["profile_id"]
-    account_id, asset = arguments["fiat_account_id"], arguments["asset"]
+    client, asset = context.client, arguments["asset"]
+    # one profile, however its id is written
+    profile_id, account_id = (arguments[n].casefold() for n in ("profile_id", "fiat_account_id"))
     if ("account", account_id) not in answers:
-        answers["account", account_id] = bank_account(client.get_fiat_account(account_id))
+        shown = client.get_fiat_account(arguments["fiat_account_id"])
+        answers["account", account_id] = bank_account(shown)
     if ("available", profile_id, asset) not in answers:
-        balance = client.get_profile_balance(profile_id=profile_id, asset=asset)
+        balance = client.get_profile_balance(profile_id=arguments["profile_id"], asset=asset)
         answers["available", profile_id, asset] = Decimal(balance.available)
     if ("recent", profile_id) not in answers:
-        answers["recent", profile_id] = recent_withdrawals(context, profile_id, before)
+        recent = recent_withdrawals(context, arguments["profile_id"], before)
+        answers["recent", profile_id] = recent
     account: BankAccount = answers["account", account_id]
-    recent: Recent = answers["recent", profile_id]
+    recent = answers["recent", profile_id]
     fees = (t.fee for t in recent.transfers if t.fiat_account_id == account.id)
     fee = next((fee for fee in fees if fee is not None), None)  # of the last one to the account
     name, wanted = asked(arguments)
@@ -455,7 +458,7 @@ def check_payable(
         )
     for kind, of in (("identity", account.identity_id), ("account", account.account_id)):
         given = arguments.get(f"{kind}_id")
-        if of and given and of != given:
+        if of and given and of.casefold() != given.casefold():
             raise ActionRefused(
                 "end_user",
                 f"fiat account {account.id} belongs to {kind} {of}, not to {kind}_id={given!r}; "
@@ -469,7 +472,8 @@ def check_payable(
             f"{name}={how_much} is {money_text(EXACT.subtract(how_much, limit))} above your limit "
             f"of {money_text(limit)} for one withdrawal (setting withdrawal_limit); {_CHANGE}",
         )
-    if allowed is not None and arguments["fiat_account_id"] not in allowed:
+    to = arguments["fiat_account_id"].casefold()
+    if allowed is not None and to not in {one.casefold() for one in allowed}:
         raise ActionRefused(
             "own_limit",
             f"fiat_account_id={arguments['fiat_account_id']!r} is not one of your {len(allowed)} "
@@ -496,7 +500,7 @@ def check_payable(
             f"{money_text(missing)} {plan.asset} are missing; nothing was sent: pay less, or fund "
             "the profile first",
         )
-    check_floor(plan, EXACT.subtract(plan.available, needed))
+    check_floor([plan], EXACT.subtract(plan.available, needed))
     ref_id = arguments["ref_id"]
     for transfer in plan.recent.transfers:
         theirs = transfer.ref_id or ""
@@ -510,16 +514,37 @@ def check_payable(
     refuse_duplicates(arguments, candidates)
 
 
-def check_floor(plan: WithdrawalPlan, left: Decimal) -> None:
-    """Refuses what would leave less available than the own floor of the asset."""
-    floor = (plan.context.client.settings.balance_floor or {}).get(plan.asset)
-    if floor is not None and left < floor:
+def check_floor(plans: Sequence[WithdrawalPlan], left: Decimal) -> None:
+    """Refuses ``plans`` of one balance, of which there is ``left`` but for fees that are not known,
+    if that may be less than the own floor of the asset: with a fee as high as any of late."""
+    plan = plans[0]
+    floor = own_floor(plan)
+    of_late = exact_sum(usual_fees(one)[-1] for one in plans if one.total is None
+                        and usual_fees(one))  # fmt: skip
+    least = EXACT.subtract(left, of_late)
+    if floor is not None and least < floor:
+        with_fee, change = "", _CHANGE
+        if of_late:
+            with_fee = f"with a fee of {money_text(of_late)}, as others of late, "
+            change = "give total= instead of amount=, which the fee is part of; nothing was sent"
         raise ActionRefused(
             "balance_floor",
-            f"{money_text(left)} {plan.asset} would be left available in profile "
+            f"{with_fee}{money_text(least)} {plan.asset} would be left available in profile "
             f"{plan.profile_id}, less than your floor of {money_text(floor)} (setting "
-            f"balance_floor); {_CHANGE}",
+            f"balance_floor); {change}",
         )
+
+
+def own_floor(plan: WithdrawalPlan) -> Decimal | None:
+    """What is to be left available of its asset, by the settings."""
+    return (plan.context.client.settings.balance_floor or {}).get(plan.asset)
+
+
+def usual_fees(plan: WithdrawalPlan) -> list[Decimal]:
+    """The fees of late of withdrawals of its kind, from its profile; in order."""
+    kind = "CUBIX" if plan.account.network == "CUBIX" else "WIRE"
+    of_kind = (t.fee for t in plan.recent.transfers if t.type == f"{kind}_WITHDRAWAL")
+    return sorted({one for one in of_kind if one is not None})
 
 
 def check_daily_limit(
@@ -690,9 +715,7 @@ def describe(
     """What the card of ``plan`` shows: its rows, and what to be warned of."""
     arguments, account, asset, fee = plan.arguments, plan.account, plan.asset, plan.fee
     name, wanted = asked(arguments)
-    kind = "CUBIX" if account.network == "CUBIX" else "WIRE"
-    of_kind = (t.fee for t in plan.recent.transfers if t.type == f"{kind}_WITHDRAWAL")
-    usual = sorted({one for one in of_kind if one is not None})
+    usual = usual_fees(plan)
 
     about_amount, about_fee = "", "as for the last withdrawal to this account"
     if name == "total":
@@ -745,6 +768,12 @@ def describe(
     if plan.total is None and usual and EXACT.add(plan.amount, usual[-1]) > plan.available:
         warned.append(
             f"A fee of {money_text(usual[-1])} would not be covered: the service may refuse."
+        )
+    floor = own_floor(plan)
+    if plan.total is None and not usual and floor is not None:
+        warned.append(
+            f"Its fee is not known: less than your floor of {money_text(floor)} may be left. "
+            "With total= instead of amount= the fee is part of it."
         )
     for end, of in (("identity", account.identity_id), ("account", account.account_id)):
         given = arguments.get(f"{end}_id")

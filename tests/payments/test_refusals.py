@@ -169,8 +169,9 @@ def test_amounts_in_a_refusal_have_their_separators_and_the_profile_its_name(
     with refused("insufficient_balance", gap):
         bench.plan("100000000039.00")
     object.__setattr__(bench.client.settings, "balance_floor", {"USD": Decimal(1200)})
-    with refused("balance_floor", r"1,199\.50 USD would be left .* your floor of 1,200\.00"):
-        bench.plan("35.00")
+    of_total = r"^1,199\.50 USD would be left .* your floor of 1,200\.00"
+    with refused("balance_floor", of_total):
+        bench.plan(None, total="35.00")
     of_one = r"is 1,500\.01 above your limit of 1,000\.00"
     of_day = r"2,500\.01 with the 0\.00 already .* is 1,400\.01 above your daily limit of 1,100\.00"
     for name, limit, said in (
@@ -217,13 +218,13 @@ def test_a_floor_of_the_balance(bench: Any, available: Any) -> None:
     object.__setattr__(bench.client.settings, "balance_floor", {"USD": Decimal(40)})
     available("100.00")
     with refused("balance_floor", r"39.99 USD would be left .*less than your floor of 40"):
-        bench.plan("60.01")
-    plan = bench.plan("60.00")
+        bench.plan(None, total="60.01")
+    plan = bench.plan(None, total="60.00")
     available("99.99")
     with refused("balance_floor", "less than your floor of 40"):
         plan.submit(confirm=plan.code)
     available("1000.00")  # which covers it many times, and is asked for again all the same
-    plan = bench.plan("60.00")
+    plan = bench.plan(None, total="60.00")
     available("99.99")
     with refused("balance_floor", "less than your floor of 40"):
         plan.submit(confirm=plan.code)

@@ -38,6 +38,8 @@ from fundlab.settings.secret import Masked
 WIRE = BankAccount("a", "APPROVED", "Ann", "••••1234", "B", "wire", "Ann, B ••••1234")
 NOTHING = Recent((), (), (), NOON - DAY)
 MIDNIGHT = NOON - DAY // 2
+FEES = [shown("x", ref_id="x", fee=fee) for fee in ("3.00", "2.00")]
+UNPAID = {"fee": None, "total": None, "recent": Recent(tuple(FEES), (), (), 0)}
 
 
 def limits(**more: Any) -> Any:
@@ -99,12 +101,14 @@ def cents(*texts: str | None) -> Any:
          "belongs to identity i, not to identity_id='k'"),
         ({"account_id": "k"}, {}, {"account": replace(WIRE, account_id="i")}, "end_user",
          "belongs to account i, not to account_id='k'"),
+        ({"account_id": "K"}, {}, {"account": replace(WIRE, account_id="k")}, None, ""),
         ({}, {"withdrawal_limit": Decimal("5.00")}, {}, None, ""),
         ({}, {"withdrawal_limit": Decimal("4.99")}, {}, "own_limit",
          "amount=5.00 is 0.01 above your limit of 4.99 for one withdrawal"),
         ({"total": "6.00"}, {"withdrawal_limit": Decimal("5.99")}, {}, "own_limit",
          "total=6.00 is 0.01 above"),
         ({}, {"allowed_accounts": ("b", "a")}, {}, None, ""),
+        ({}, {"allowed_accounts": ("b", "A")}, {}, None, ""),
         ({}, {"allowed_accounts": ("b", "c")}, {}, "own_limit",
          "fiat_account_id='a' is not one of your 2 allowed accounts"),
         ({}, {}, {"available": Decimal("6.00")}, None, ""),
@@ -115,6 +119,13 @@ def cents(*texts: str | None) -> Any:
          "amount=5.00 needs 5.00 USD"),
         ({}, {"balance_floor": {"USD": Decimal("94.00")}}, {}, None, ""),
         ({}, {"balance_floor": {"EUR": Decimal("99.00")}}, {}, None, ""),
+        ({}, {"balance_floor": {"USD": Decimal("95.00")}}, {"fee": None, "total": None}, None, ""),
+        ({}, {"balance_floor": {"USD": Decimal("95.01")}}, {"fee": None, "total": None},
+         "balance_floor", "95.00 USD would be left available in profile p"),
+        ({}, {"balance_floor": {"USD": Decimal("92.00")}}, UNPAID, None, ""),
+        ({}, {"balance_floor": {"USD": Decimal("92.01")}}, UNPAID, "balance_floor",
+         "with a fee of 3.00, as others of late, 92.00 USD would be left available in profile p, "
+         "less than your floor of 92.01 (setting balance_floor); give total= instead of amount="),
         ({}, {"balance_floor": {"USD": Decimal("94.01")}}, {}, "balance_floor",
          "94.00 USD would be left available in profile p, less than your floor of 94.01"),
         ({}, {}, {"recent": Recent((shown("t-2", ref_id="ONE"),), (), (), 0)}, "ref_id",
