@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -127,9 +127,13 @@ def back_up(
     return Backup(str(destination), at, len(files), size, copied, tuple(kept))
 
 
-def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup, dict[str, Path]]:
-    """Write the newest backup at ``source`` into the new folder ``target``, each file checked, and
-    its journals into ``aside``: their paths by name.
+def restore(
+    source: str | StorePath, target: Path, aside: Path, put_back: Callable[[Path, str], object]
+) -> Backup:
+    """Write the newest backup at ``source`` into the new folder ``target``, each file checked.
+
+    Before that has its name, ``put_back`` is told of each journal, with its path in ``aside`` and
+    when the backup was made: a store that is there has its journals.
 
     Raises ``StoreError`` where the folder holds anything, or there is no backup, ``StoreDamaged``
     where a file of it is not what was written; nothing is there then.
@@ -148,12 +152,12 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
             sum(size for size, _ in content["files"].values()), "restoring", "bytes",
         ):  # fmt: skip
             _copy(place / name, hidden / name, swept, digest)
-        journals = {}
         for name, (there, digest) in content["journals"].items():
-            journals[name] = aside / name
             _copy(place / there, aside / name, swept, digest)
         disk.make_folder(hidden)
         restore_manifest(hidden, content["manifest"].encode())
+        for name in content["journals"]:
+            put_back(aside / name, content["at"])
         with disk.named(target):  # by now somebody may have begun a store there
             if target.exists():
                 target.rmdir()
@@ -163,8 +167,8 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
         if hidden.exists():
             shutil.rmtree(hidden)
     sizes = [size for size, _ in content["files"].values()]
-    done = Backup(str(place), content["at"], len(sizes), sum(sizes), len(sizes), tuple(journals))
-    return done, journals
+    journals = tuple(content["journals"])
+    return Backup(str(place), content["at"], len(sizes), sum(sizes), len(sizes), journals)
 
 
 def _copy(

@@ -412,9 +412,12 @@ def restored(source: str | StorePath, target: str | Path) -> tuple[Store, list[s
     """
     from fundlab.evidence.backup import restore
 
+    said: list[str] = []
     with tempfile.TemporaryDirectory(prefix="fundlab-") as folder:
-        done, journals = restore(source, local_path(target, "store"), Path(folder))
-        said = [put_back(path, done.at) for path in journals.values()]
+        done = restore(
+            source, local_path(target, "store"), Path(folder),
+            lambda path, at: said.append(put_back(path, at)),
+        )  # fmt: skip
     return Store(target), [str(done), *said]
 
 

@@ -126,11 +126,15 @@ def approved(client: fl.Client) -> fl.models.FiatAccount:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("clock", ["real", "manual"])  # by hand it is weeks behind this machine's
 def test_a_restored_journal_pays_only_after_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "journals"))
-    with fl.sandbox.serve(seed=7, transfers=50) as sandbox, sandbox.connect() as client:
+    with (
+        fl.sandbox.serve(seed=7, transfers=50, clock=clock) as sandbox,
+        sandbox.connect() as client,
+    ):
         store = Store(tmp_path / "store")
         store.sync(client)
         account = approved(client)
@@ -162,6 +166,29 @@ def test_a_restored_journal_pays_only_after_resume(
         assert found.id == paid.id  # the same payment, by its ref_id, not another one
         third = fl.plan_withdrawal(client, amount="3.00", **wanted)
         third.submit(confirm=third.code)
+
+
+def test_without_a_place_for_its_journal_no_store_is_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "journals"))
+    with fl.sandbox.serve(seed=7, transfers=50) as sandbox, sandbox.connect() as client:
+        store = Store(tmp_path / "store")
+        store.sync(client)
+        plan = fl.plan_withdrawal(
+            client, amount="1.00", profile_id=sandbox.profile_ids[0], store=store,
+            fiat_account_id=approved(client).id, say=lambda line: None,
+        )  # fmt: skip
+        plan.submit(confirm=plan.code)
+    store.backup(str(tmp_path / "copy"))
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "file"))
+    with pytest.raises(StoreError, match="is not a folder"):
+        restored(str(tmp_path / "copy"), tmp_path / "back")
+    assert not [*tmp_path.glob("*back*")]
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "elsewhere"))
+    _, said = restored(str(tmp_path / "copy"), tmp_path / "back")
+    assert "it pays nothing before fl.resume() has run" in said[-1]
 
 
 @pytest.mark.parametrize(
@@ -377,8 +404,8 @@ def test_the_newest_backup_is_read_and_must_be_what_its_name_says(
     monkeypatch.setattr(backup.disk, "sync_folder", sync_folder)
     target = tmp_path / "restored"
     target.mkdir()  # empty, as a user may have made it
-    done, journals = backup.restore(str(tmp_path / "kept"), target, tmp_path / "aside")
-    assert (done.at, done.files, done.bytes, journals) == ("second", 0, 0, {})
+    done = backup.restore(str(tmp_path / "kept"), target, tmp_path / "aside", pytest.fail)
+    assert (done.at, done.files, done.bytes, done.journals) == ("second", 0, 0, ())
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
     assert synced[-1] == (tmp_path, {"kept", "restored"}), "its name is on disk"
     (target / "something").touch()
