@@ -815,9 +815,10 @@ def resume(
         after = book.find(entry.ref_id) or entry
         looked_at.append((replace(after, detail=problem or after.detail), client.base_url))
     if restored is not None:
-        # What was paid after the backup: the journal does not know it, the service does. An hour
-        # earlier, as clocks differ.
-        begin = Instant.from_ns(Instant.parse(restored).ns - 3_600 * 10**9)
+        # What was paid after the backup: the journal does not know it, the service does. By its
+        # clock where that is behind the one of the backup, and an hour earlier, as clocks differ.
+        behind = min(0, client.transport.service_ns(now()) - now())
+        begin = Instant.from_ns(Instant.parse(restored).ns + behind - 3_600 * 10**9)
         for transfer in client.list_transfers(created_at_gte=str(begin), order="ASC"):
             if transfer.direction == "DEBIT" and not book.knows(transfer):
                 say(

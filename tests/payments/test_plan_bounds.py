@@ -109,9 +109,14 @@ def service(*rows: Any, **calls: Any) -> Any:
     settings = SimpleNamespace(is_production=True, lenient_requests=False)
     every: dict[str, Any] = {
         "list_transfers": lambda **_: [*rows], "get_transfer": get, "settings": settings,
-        "base_url": "https://api.example.com", "client_id": "desk",
+        "base_url": "https://api.example.com", "client_id": "desk", "transport": a_clock(0),
     }  # fmt: skip
     return SimpleNamespace(**every | calls)
+
+
+def a_clock(ahead: int) -> Any:
+    """Of a service, ``ahead`` (ns) of this machine's."""
+    return SimpleNamespace(service_ns=lambda now: now + ahead)
 
 
 def context(client: Any = None, book: Any = None, now: int = NOON) -> tuple[Any, list[str]]:
@@ -1055,7 +1060,12 @@ def test_what_cannot_be_settled_is_said_and_is_its_detail(monkeypatch: pytest.Mo
     assert row["detail"].startswith("this withdrawal may have been sent before")
 
 
-def test_a_restored_journal_is_told_what_was_paid_since(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("ahead", "begin"), [(0, "2025-11-21T09"), (-2 * DAY, "2025-11-19T09"), (DAY, "2025-11-21T09")]
+)
+def test_a_restored_journal_is_told_what_was_paid_since(
+    ahead: int, begin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     book = Resumed(restored="2025-11-21T10:00:00Z")
     questions = []
     rows = [shown("known"), shown("t-1"), shown("t-2", direction="CREDIT"),
@@ -1065,8 +1075,9 @@ def test_a_restored_journal_is_told_what_was_paid_since(monkeypatch: pytest.Monk
         questions.append(given)
         return rows
 
-    found, said = resumed(book, service(list_transfers=listed), monkeypatch)
-    assert questions == [{"created_at_gte": "2025-11-21T09:00:00.000000000Z", "order": "ASC"}]
+    client = service(list_transfers=listed, transport=a_clock(ahead))
+    found, said = resumed(book, client, monkeypatch)
+    assert questions == [{"created_at_gte": f"{begin}:00:00.000000000Z", "order": "ASC"}]
     assert said == [
         "not in the restored journal: WIRE_WITHDRAWAL t-1 of 6.00 USD, 2025-11-21T12:00:00Z, "
         "ref_id one: paid since the backup, or by somebody else"
