@@ -410,7 +410,7 @@ def test_the_newest_backup_is_read_and_must_be_what_its_name_says(
     assert synced[-1] == (tmp_path, {"kept", "restored"}), "its name is on disk"
     (target / "something").touch()
     with pytest.raises(StoreError, match="restored is not empty: restore into a new folder"):
-        backup.restore(str(tmp_path / "kept"), target, tmp_path / "aside")
+        backup.restore(str(tmp_path / "kept"), target, tmp_path / "aside", pytest.fail)
     write(3, b"{}", named=b"other")
     with pytest.raises(StoreDamaged, match="make a new backup elsewhere"):
         backup._manifest(tmp_path / "kept")
