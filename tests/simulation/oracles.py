@@ -60,8 +60,6 @@ if TYPE_CHECKING:
 
 _LATE_NS: Final = 15 * 60 * 10**9
 """What appears so far behind others is left to full syncs."""
-_TAKES_NS: Final = 60 * 10**9
-"""How long after it was made a transfer is changed for the last time: syncs go by that."""
 _ON_ITS_WAY: Final = 20
 """The day of a month after which a payment may be one that the bank has not booked yet."""
 _EACH: Final = 10
@@ -134,8 +132,8 @@ def at_the_service(desk: Desk) -> dict[str, Row]:
     )
     for created_ns, updated_ns, body in rows:
         row = _parsed(body)
-        row["late"] = (created_ns if desk.misled else updated_ns) < newest - _LATE_NS + _TAKES_NS
-        newest = max(newest, created_ns)
+        by = created_ns if desk.misled else updated_ns
+        row["late"], newest = by < newest - _LATE_NS, max(newest, by)
         found[row["id"]] = row
     return found
 
