@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import getpass
+import glob
 import hashlib
 import json
 import os
@@ -45,6 +46,7 @@ from fundlab.base.errors import (
 from fundlab.base.values import Instant
 from fundlab.client.signing import EdSigner
 from fundlab.evidence.table_store import TableStore
+from fundlab.models.requests import CreateFiatWithdrawal
 from fundlab.payments.identity import DAY, shown_time
 from fundlab.store.manifests import canonical
 from fundlab.store.records import check_texts
@@ -57,7 +59,9 @@ ROLES: Final = ("approver", "maker")
 REQUEST_EXPIRES_AFTER: Final = DAY
 _FORMAT: Final = "fundlab payment request 1"
 _SIGNED_AS: Final = b"fundlab approval 1"
-_LARGEST: Final = 1 << 20
+_LARGEST: Final = 1 << 24  # some 10,000 payments with their cards
+_LONGEST: Final = 366 * DAY
+_ASKED: Final = {*CreateFiatWithdrawal.model_fields}
 _MEMBERS: Final = {
     "format": str, "base_url": str, "client_id": str, "bodies": list, "allow_duplicate": bool,
     "by": str, "why": str, "asked_at": str, "expires_at": str, "saw": list,
@@ -131,7 +135,7 @@ def make_request(
     *,
     base_url: str,
     client_id: str,
-    why: str,
+    why: str | None,
     now: int,
     by: str | None = None,
     saw: Sequence[str] = (),
@@ -139,15 +143,26 @@ def make_request(
     expires_after: int = REQUEST_EXPIRES_AFTER,
 ) -> PaymentRequest:
     """Write the request to ``path``, which is never overwritten; times in ns. Raises
-    ``OutputError`` where it cannot be written."""
+    ``OutputError`` where it cannot be written, ``InvalidRequest`` for what ``read_request`` would
+    not take."""
     check_texts(why=why, by=by)
+    if not 0 < expires_after <= _LONGEST:
+        raise InvalidRequest(
+            f"expires_after={expires_after!r} is not accepted; give nanoseconds, above 0 and at "
+            f"most {_LONGEST:,}, which is a year; nothing was written"
+        )
     asked_at, expires_at = (str(Instant.from_ns(ns)) for ns in (now, now + expires_after))
     content = canonical({
         "format": _FORMAT, "base_url": base_url, "client_id": client_id, "bodies": list(bodies),
-        "allow_duplicate": allow_duplicate, "by": by or user_name(), "why": why,
+        "allow_duplicate": allow_duplicate, "by": by or user_name(), "why": why or "",
         "asked_at": asked_at, "expires_at": expires_at,
         "saw": list(saw),
     })  # fmt: skip
+    if len(content) > _LARGEST:
+        raise InvalidRequest(
+            f"the request has {len(content):,} bytes, at most {_LARGEST:,} can be approved; "
+            "nothing was written: make smaller batches"
+        )
     _write_new(path, content)
     return PaymentRequest(content, path)
 
@@ -163,7 +178,7 @@ def read_request(path: Path) -> PaymentRequest:
             and {name: type(value) for name, value in said.items()} == _MEMBERS
             and said["format"] == _FORMAT
             and said["bodies"]
-            and all(isinstance(json.loads(body), dict) for body in said["bodies"])
+            and all(_is_asked_for(json.loads(body)) for body in said["bodies"])
             and all(isinstance(line, str) for line in said["saw"])
         )
         for name in ("asked_at", "expires_at"):
@@ -176,6 +191,11 @@ def read_request(path: Path) -> PaymentRequest:
             "the file again"
         )
     return PaymentRequest(content, path)
+
+
+def _is_asked_for(body: object) -> bool:
+    """Whether it is what a withdrawal is planned by, and nothing else."""
+    return isinstance(body, dict) and body.keys() <= _ASKED
 
 
 # ------------------------------------------------------------------------------ people
@@ -306,7 +326,8 @@ def approvals_of(
                 "nothing was sent: request it as it is planned now"
             )
     known, holding, problems = people(store), dict[str, str](), []
-    for path in sorted(request.path.parent.glob(f"{request.path.stem}.approved-*.json")):
+    beside = f"{glob.escape(request.path.stem)}.approved-*.json"
+    for path in sorted(request.path.parent.glob(beside)):
         try:
             person = _checked(_read(path), request, plans, known)
         except ActionRefused as refusal:

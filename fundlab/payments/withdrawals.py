@@ -697,6 +697,8 @@ def request_of(
     expires_after: int,
 ) -> PaymentRequest:
     """Write the request for ``plans``. Refuses what is submitted already."""
+    if not plans:
+        raise ActionRefused("approval", "every payment is submitted already; nothing to approve")
     context = plans[0].context
     for plan in plans:
         if plan.is_submitted:

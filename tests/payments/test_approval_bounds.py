@@ -104,6 +104,7 @@ def test_a_request_is_what_its_file_says(tmp_path: Path) -> None:
         *({name: value for name, value in SAID.items() if name != left} for left in SAID),
         SAID | {"more": 1}, SAID | {"format": "fundlab payment request 2"}, SAID | {"bodies": []},
         SAID | {"bodies": [BODY, "[]"]}, SAID | {"bodies": [BODY, "{"]}, SAID | {"bodies": ["7"]},
+        SAID | {"bodies": ['{"say": 1}']}, SAID | {"bodies": ['{"allow_duplicate": true}']},
         SAID | {"saw": ["a", 7]}, SAID | {"allow_duplicate": 0}, SAID | {"why": None},
         SAID | {"asked_at": "now"}, SAID | {"expires_at": "2025-11-21"},
         canonical(SAID).replace(b'{"allow', b'{"why":"x","allow'),
@@ -150,12 +151,12 @@ def test_a_request_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_file_of_more_than_a_megabyte_is_none_of_ours(tmp_path: Path, more: int) -> None:
-    spare = (1 << 20) - len(canonical(SAID | {"why": ""})) + more
+def test_a_file_of_more_than_16_mebibytes_is_none_of_ours(tmp_path: Path, more: int) -> None:
+    spare = (1 << 24) - len(canonical(SAID | {"why": ""})) + more
     path = written(tmp_path, SAID | {"why": "x" * spare})
-    assert path.stat().st_size == (1 << 20) + more
+    assert path.stat().st_size == (1 << 24) + more
     if more:
-        with pytest.raises(SettingsError, match="has more than 1,048,576 bytes: it is no file"):
+        with pytest.raises(SettingsError, match="has more than 16,777,216 bytes: it is no file"):
             approvals.read_request(path)
     else:
         assert len(approvals.read_request(path).said["why"]) == spare
