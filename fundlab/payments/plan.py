@@ -509,10 +509,10 @@ def bank_account(account: FiatAccount) -> BankAccount:
     shown, instructions = account.summary, account.fiat_network_instructions
     name, masked = shown.owner or "owner not shown", shown.number
     wire = instructions.wire if instructions is not None else None
-    bank, network = shown.bank or "bank not shown", "wire"
-    if wire is None:
-        bank = network = "CUBIX"
-    elif (routing := wire.routing_details) is not None:
+    bank, network = shown.bank or "bank not shown", shown.network or "network not shown"
+    if network == "cubix":
+        network = "CUBIX"
+    elif wire is not None and (routing := wire.routing_details) is not None:
         kind = f"{routing.routing_number_type or ''} wire"
         network = f"{kind}, routing {routing.routing_number}".strip()
     certified = {

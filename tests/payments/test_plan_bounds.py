@@ -412,7 +412,9 @@ def test_what_is_shown_and_certified_of_an_account() -> None:
     wire = {"account_number": "000012341234", "routing_details": routing}
     owner = {"institution_details": {"name": "Ann"}}
     for given, label, network in [
-        ({}, "owner not shown, CUBIX", "CUBIX"),
+        ({}, "owner not shown, bank not shown", "network not shown"),
+        ({"fiat_network_instructions": {"sepa": {"iban": "DE1"}}},
+         "owner not shown, bank not shown", "network not shown"),
         ({"fiat_account_owner": owner, "fiat_network_instructions": {"wire": wire}},
          "Ann, B ••••1234", "ABA wire, routing 021"),
         ({"fiat_network_instructions": {"wire": {"account_number": "000012341234"}}},

@@ -684,7 +684,7 @@ def test_what_is_made_or_may_be_is_shown_and_not_refused(
         assert ("Available after" in {each.label for each in one.rows}) is sent
         assert (one.planned_at, one.title) == (NOON, "Withdraw 5.00 USD to owner not shown")
         assert one.facts == {
-            "account": "owner not shown, CUBIX", "fiat_account_id": "a", "profile_id": "p",
+            "account": "owner not shown, bank not shown", "fiat_account_id": "a", "profile_id": "p",
             "amount": "5.00", "asset": "USD", "fee": None, "total": None,
         }  # fmt: skip
     assert calls == [known] * 2 * settled
