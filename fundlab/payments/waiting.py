@@ -116,16 +116,18 @@ def answers(
     clock: Callable[[], float],
     progress: bool | None,
 ) -> Iterator[Answer]:
-    """What ``ask`` gives, after ever longer pauses, until ``timeout`` seconds are up.
+    """What ``ask`` gives, after ever longer pauses, until ``timeout`` seconds are up: one at least.
 
     A service that is down may be back before then. Raises ``ActionError`` if it is not.
     """
     check_timeout(timeout)
     started, pause, trouble = clock(), FIRST_PAUSE_S, None
     with progress_bar(round(timeout), "s", desc=f"waiting for {what}", enabled=progress) as bar:
-        while (left := timeout - (clock() - started)) > 0:
-            sleep(min(pause, left))
-            pause = min(pause * 1.5, LONGEST_PAUSE_S)
+        asked = False
+        while (left := timeout - (clock() - started)) > 0 or not asked:
+            if left > 0:
+                sleep(min(pause, left))
+            pause, asked = min(pause * 1.5, LONGEST_PAUSE_S), True
             try:
                 answer, trouble = ask(), None
             except (NetworkError, Unavailable) as error:
