@@ -42,7 +42,7 @@ def withdraw(
         str | None, typer.Option(help="Without the fee, such as 100.00; or give --total.")
     ] = None,
     total: Annotated[str | None, typer.Option(help="With the fee.")] = None,
-    asset: Annotated[str, typer.Option(help="What is paid.")] = "USD",
+    asset: Annotated[str | None, typer.Option(help="What is paid; else USD.")] = None,
     ref_id: Annotated[str | None, typer.Option(help="Names the payment; else derived.")] = None,
     identity: Annotated[str | None, typer.Option(help="End user, third-party flows.")] = None,
     account: Annotated[str | None, typer.Option(help="The end user's account.")] = None,
@@ -94,7 +94,11 @@ def withdraw(
 
     given: dict[str, Any] = {}
     if approved is not None:
-        if any(one is not None for one in (profile, fiat_account, amount, total, ref_id, request)):
+        named = (
+            profile, fiat_account, amount, total, asset, ref_id, identity, account, memo, metadata,
+            request,
+        )  # fmt: skip
+        if any(one is not None for one in named):
             raise typer.BadParameter("it names the payment; leave the rest out",
                                      param_hint="--approved")  # fmt: skip
         asked_for = read_request(approved)
@@ -123,14 +127,14 @@ def withdraw(
     with connect() as client:
         given = given or {
             "profile_id": profile, "fiat_account_id": fiat_account, "amount": amount,
-            "total": total, "asset": asset, "ref_id": ref_id, "identity_id": identity,
+            "total": total, "asset": asset or "USD", "ref_id": ref_id, "identity_id": identity,
             "account_id": account, "memo": memo,
             "metadata": {key: value for key, _, value in pairs} or None,
         }  # fmt: skip
         plan = plan_withdrawal(
             client, allow_duplicate=allow_duplicate, store=store, say=say, **given
         )
-        if request is not None:
+        if request is not None and not dry_run:
             made = plan.request(request, why=why or "", by=by)
             text = (
                 f"{plan}\nrequested, nothing was sent: {made.path}; others now run: {made.command}"

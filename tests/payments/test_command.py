@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +56,26 @@ def test_a_dry_run_sends_nothing(bench: Any, run: Run) -> None:
     status, out, _ = run("--amount", "70.00", "--dry-run", "--yes")
     assert (status, bench.made()) == (0, [])
     assert "not sent: this was a dry run" in out
+
+
+def test_a_dry_run_writes_no_request(bench: Any, run: Run, tmp_path: Path) -> None:
+    status, out, _ = run("--amount", "70.00", "--dry-run", "--request", str(tmp_path / "r.json"))
+    assert status == 0
+    assert "not sent: this was a dry run" in out
+    assert not (tmp_path / "r.json").exists()
+
+
+@pytest.mark.parametrize(
+    "more", ["--memo=m", "--metadata=a=b", "--asset=USD", "--identity=i", "--account=a"]
+)
+def test_nothing_is_given_beside_what_others_approved(
+    more: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["fundlab", "withdraw", "--approved", "r.json", more])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert "it names the payment; leave the rest out" in capsys.readouterr().err
 
 
 def test_the_same_command_again_finds_what_was_sent(bench: Any, run: Run) -> None:
