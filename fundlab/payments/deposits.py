@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.base.errors import ActionError, ActionRefused, InvalidRequest
 from fundlab.client.arguments import Instructions, Metadata, Network, Owner
@@ -172,10 +172,12 @@ def find_deposits(client: Client, instructions: FiatDepositInstructions) -> list
             f"instructions {instructions.id} have no memo_id, by which deposits are recognised: "
             "give those that client.list_fiat_deposit_instructions() shows with one"
         )
-    rows = client.list_transfers(
-        profile_ids=[instructions.profile_id or ""], type=_DEPOSITS,
-        created_at_gte=str(instructions.created_at), order="DESC", order_by="CREATED_AT",
-    )  # fmt: skip
+    known: dict[str, Any] = {}  # what instructions do not show does not narrow the question
+    if instructions.profile_id:
+        known["profile_ids"] = [instructions.profile_id]
+    if instructions.created_at:
+        known["created_at_gte"] = str(instructions.created_at)
+    rows = client.list_transfers(type=_DEPOSITS, order="DESC", order_by="CREATED_AT", **known)
     return [transfer for transfer in rows if transfer.memo == instructions.memo_id]
 
 

@@ -67,6 +67,10 @@ def test_which_deposits_quote_the_memo() -> None:
     assert {*question.pop("type")} > {"WIRE_DEPOSIT", "CUBIX_DEPOSIT"}
     assert question == {"profile_ids": ["p"], "created_at_gte": "2025-11-21T12:00:00Z",
                         "order": "DESC", "order_by": "CREATED_AT"}  # fmt: skip
+    asked.clear()
+    bare = instructions(profile_id=None, created_at=None)
+    assert [one.id for one in deposits.find_deposits(client, bare)] == ["a"]
+    assert asked[0].keys() == {"type", "order", "order_by"}
     with pytest.raises(InvalidRequest, match="instructions i have no memo_id"):
         deposits.find_deposits(client, instructions(memo_id=None))
 
