@@ -52,9 +52,10 @@ def choose_profile(context: typer.Context, profile: str | None) -> str | None:
 
 @common.command()
 def _(
-    profile: Annotated[
+    settings_profile: Annotated[  # a command's own `profile` is another
         str | None,
         typer.Option(
+            "--profile",
             callback=choose_profile,
             expose_value=False,
             metavar="NAME",

@@ -17,6 +17,7 @@ from packaging.version import Version
 
 import fundlab as fl
 from fundlab import sandbox
+from fundlab.cli import root_command
 from fundlab.settings.settings import Settings
 
 TABLE = Path(__file__).with_name("wrong_usage.txt")
@@ -162,3 +163,13 @@ def test_each_names_the_cause_and_the_way_out(
             [row for row in table if not TYPER.search(row)] for table in (rows, expected)
         )
     assert rows == expected
+
+
+def test_no_two_parameters_of_a_command_have_one_name() -> None:
+    """They would share one value, as ``--bank-profile`` and ``--profile`` did."""
+    every: list[Any] = [root_command()]
+    for command in every:
+        every.extend(getattr(command, "commands", {}).values())
+        names = [one.name for one in command.params]
+        assert len({*names}) == len(names), command.name
+    assert len(every) > 40
