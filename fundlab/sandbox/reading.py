@@ -116,7 +116,10 @@ def check_query(operation: Operation, query_string: bytes) -> None:
             raise invalid(ascii(name)[1:-1][:80], "unknown parameter; this operation takes none")
     else:
         fields, lists = operation.query.model_fields, operation.query.lists
-        known = {field.alias or name: name for name, field in fields.items()} if repeated else {}
+        known = {field.alias or name: name for name, field in fields.items()}
+        for name, _ in pairs:
+            if name in fields and name not in known:  # as keywords spell it: created_at_gte
+                raise invalid(name, f"unknown parameter; known: {', '.join(known)}")
         for name in repeated:
             if known.get(name) not in lists:
                 raise invalid(ascii(name)[1:-1][:80], "given more than once")

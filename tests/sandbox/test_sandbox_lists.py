@@ -130,7 +130,7 @@ def test_a_cursor_that_was_not_given_is_400(reader: Caller, path: str) -> None:
         "order=UP", "order=", "order_by=", "order=ASC&order=ASC", "unknown=1",
         "created_at.gte=yesterday",
         "created_at.gte=2026-01-01", "created_at.gte=2026-01-01T00:00:00", "%00=1", "order=%00",
-        "order=%FF", "order_by=AMOUNT",
+        "order=%FF", "order_by=AMOUNT", "created_at_gte=2026-01-01T00:00:00Z", "page_size=5",
     ],
 )  # fmt: skip
 def test_bad_parameters_are_400(reader: Caller, path: str, query: str) -> None:
