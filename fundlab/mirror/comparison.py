@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from fundlab.base.errors import SandboxError
 from fundlab.mirror.mutations import taken
 from fundlab.models import OPERATIONS
+from fundlab.models.json_schema import steps_of
 from fundlab.sandbox.app import own_document
 from fundlab.sandbox.replay import read_recording
 
@@ -85,8 +86,10 @@ def differences_of(path: Path) -> list[Difference]:
     own = own_document()
     if isinstance(content, dict) and "openapi" in content:
         differences = [*_of_documents(own, content), *_of_mutations(content)]
-    else:
+    elif text.strip():
         differences = list(_of_recording(own, path))
+    else:
+        raise SandboxError(f"{path} is empty: give a recording or an OpenAPI document")
     return sorted(replace(one, count=count) for one, count in Counter(differences).items())
 
 
@@ -308,16 +311,21 @@ def _facts(
 
 
 def _flatten(
-    root: Mapping[str, Any], schema: Mapping[str, Any], field: str, required: bool, part: str,
+    root: Mapping[str, Any], schema: Any, field: str, required: bool, part: str,
     found: dict[tuple[str, str], dict[str, Any]], depth: int = 0, within: str = "",
 ) -> None:  # fmt: skip
+    schema = schema if isinstance(schema, Mapping) else {}  # true and false say nothing of a type
     kinds = _variants(root, schema)
     if field or not depth:  # a body, too, may be what one side lacks
         types = frozenset(one["type"] for one in kinds if one.get("type", "null") != "null")
         facts: dict[str, Any] = {"required": required, "within": within}
         if types:
             facts["type"] = types
-        if values := frozenset(v for one in kinds for v in one.get("enum", ()) if v is not None):
+        values = frozenset(
+            json.dumps(v) if isinstance(v, list | dict) else v
+            for one in kinds for v in one.get("enum", ()) if v is not None
+        )  # fmt: skip
+        if values:
             facts["values"] = values
         if part != "answer":  # what a deployment refuses
             facts["limits"] = frozenset(
@@ -349,7 +357,7 @@ def _operations(root: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     base = urlsplit(servers[0].get("url", "")).path.rstrip("/")
     return {
         _place(method.upper(), base + path): described
-        for path, methods in root.get("paths", {}).items()
+        for path, methods in (root.get("paths") or {}).items()
         for method, described in methods.items()
         if method in ("get", "post", "put", "patch", "delete")
     }
@@ -376,7 +384,7 @@ def _resolved(root: Mapping[str, Any], schema: Any) -> Mapping[str, Any]:
         if "$ref" not in schema:
             break
         target: Any = root
-        for step in str(schema["$ref"]).removeprefix("#/").split("/"):
+        for step in steps_of(str(schema["$ref"])):
             target = target.get(step, {}) if isinstance(target, Mapping) else {}
         schema = target
     return schema if isinstance(schema, Mapping) else {}

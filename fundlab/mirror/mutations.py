@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
@@ -10,6 +11,7 @@ from uuid import uuid4
 
 import requests
 
+from fundlab.base.errors import SandboxError
 from fundlab.models import OPERATIONS, CryptoNetwork
 from fundlab.models.json_schema import fits
 from fundlab.sandbox.openapi import TOKEN_PATH
@@ -106,6 +108,16 @@ def mutations(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, str, 
             yield inner, kind, {**value, name: changed}
 
 
+def _fits(name: str, schema: Mapping[str, Any], body: Any, root: Mapping[str, Any]) -> bool:
+    try:
+        return fits(schema, body, root)
+    except (LookupError, TypeError, AttributeError, re.error) as error:
+        raise SandboxError(
+            f"what the document says of the body of {name} cannot be read here: {error!r}; give a "
+            "document that refers to itself only, with patterns that Python's re reads"
+        ) from None
+
+
 def taken(
     schemas: Mapping[str, Mapping[str, Any]], root: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, str]]:
@@ -120,9 +132,9 @@ def taken(
         for name, (path, base) in requests_of(sandbox).items():
             if name not in schemas:
                 continue
-            sound = fits(schemas[name], base, root)
+            sound = _fits(name, schemas[name], base, root)
             for member, kind, body in mutations(base) if sound else [("", "", base)]:
-                if fits(schemas[name], body, root):
+                if _fits(name, schemas[name], body, root):
                     continue
                 if body.get("ref_id", "") == base.get("ref_id"):
                     body = {**body, "ref_id": str(uuid4())}

@@ -83,7 +83,7 @@ def recording(
                     numbers.update(mine | theirs)
                     masked_exchange = without_known(vars(kept), numbers)
                     line = json.dumps(masked_exchange, ensure_ascii=False, separators=(",", ":"))
-                    os.write(descriptor, f"{line}\n".encode())
+                    os.write(descriptor, f"{line}\n".encode(errors="backslashreplace"))
             self.send_response_only(answer.status_code)
             for name, value in answer.headers.items():
                 if name.lower() not in _HOP:

@@ -82,10 +82,14 @@ class Constraint:
         return {**handler(schema), **self.schema}
 
 
-def fits(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None = None) -> bool:
+def fits(
+    schema: Mapping[str, Any] | bool, value: Any, root: Mapping[str, Any] | None = None
+) -> bool:
     """Whether ``value`` (as JSON has it) is what ``schema`` says, in the words that requests are
     described by; references are looked up in ``root``. Like a validator of JSON Schema, a word
     about another type says nothing."""
+    if isinstance(schema, bool):
+        return schema
     whole = schema if root is None else root
     return all(
         _WORDS[word](wanted, value, schema, whole)
@@ -151,9 +155,15 @@ _WORDS: Final[Mapping[str, Callable[[Any, Any, Any, Any], bool]]] = {
         fits(schema["if"], value, root) or fits(otherwise, value, root)
     ),
     "$ref": lambda wanted, value, _, root: fits(
-        reduce(getitem, wanted.removeprefix("#/").split("/"), root), value, root
+        reduce(getitem, steps_of(wanted), root), value, root
     ),
 }
+
+
+def steps_of(reference: str) -> list[str]:
+    """Where in its document a ``$ref`` points to."""
+    steps = reference.removeprefix("#/").split("/")
+    return [step.replace("~1", "/").replace("~0", "~") for step in steps]
 
 
 def with_rules(schema: Schema, rules: list[Schema]) -> Schema:

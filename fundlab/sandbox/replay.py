@@ -48,13 +48,14 @@ class Exchange:
 def read_recording(path: Path) -> list[Exchange]:
     """The exchanges in a file, oldest first. Raises ``SandboxError``."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise SandboxError(f"the recording {path} cannot be read: {error.strerror}") from None
     except ValueError:
         raise SandboxError(f"{path} is not a recording: it is not UTF-8") from None
     exchanges = []
-    for number, line in enumerate(lines, start=1):
+    lines = text.removesuffix("\n").split("\n")  # a text may hold what else ends a line
+    for number, line in enumerate(lines if text else [], start=1):
         try:
             exchange = Exchange(**json.loads(line))
             exchange.key()  # which reads the target

@@ -74,6 +74,18 @@ def test_what_is_kept_has_no_secret_and_no_account_number(
     assert [one.status for one in kept].count(404) == 1
 
 
+@pytest.mark.parametrize("text", ["first\u2028second", "half \ud800", "one\x85two"])
+def test_every_text_of_a_recording_is_read_again(
+    text: str, deployment: Sandbox, tmp_path: Path
+) -> None:
+    out = tmp_path / "live.jsonl"
+    with recording(deployment.base_url, out) as url:
+        body = {"metadata": {"note": text}}  # refused, and recorded all the same
+        requests.post(f"{url}/v2/transfer/fiat-deposit-instructions", json=body, timeout=5)
+    (kept,) = read_recording(out)
+    assert kept.request["metadata"] == {"note": text}
+
+
 def test_a_sandbox_answers_with_it(deployment: Sandbox, tmp_path: Path) -> None:
     out = tmp_path / "live.jsonl"
     seen = record(deployment, out)
@@ -282,6 +294,50 @@ def test_a_document_is_read_as_publishers_write_it(
     assert f"{wire}.intermediary_routing_details" in created
 
 
+def own() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The sandbox's own document, and in it what it says of the members of a withdrawal."""
+    document = json.loads(json.dumps(own_document()))
+    where = document["paths"]["/v2/transfer/fiat-withdrawals"]["post"]["requestBody"]["content"]
+    schema = where["application/json"]["schema"]
+    if "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return document, schema["properties"]
+
+
+@pytest.mark.parametrize(
+    ("amount", "said"),
+    [
+        ({"type": "file"}, "the body of create_fiat_withdrawal cannot be read here: KeyError"),
+        ({"type": "string", "pattern": r"\p{L}+"}, "cannot be read here: .*bad escape"),
+        ({"$ref": "other.json#/x"}, "give a document that refers to itself only"),
+    ],
+)
+def test_a_document_that_is_beyond_this_is_refused_by_the_operation(
+    amount: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    document, members = own()
+    members["amount"] = amount
+    (tmp_path / "openapi.json").write_text(json.dumps(document))
+    with pytest.raises(SandboxError, match=said):
+        differences_of(tmp_path / "openapi.json")
+
+
+def test_what_a_valid_document_may_say_is_read(tmp_path: Path) -> None:
+    path, (document, members) = tmp_path / "openapi.json", own()
+    document["components"]["schemas"]["a/b~c"] = members["amount"]
+    members["amount"] = {"$ref": "#/components/schemas/a~1b~0c"}
+    path.write_text(json.dumps(document))
+    assert differences_of(path) == []
+    members["memo"] = True
+    path.write_text(json.dumps(document))
+    assert {one.operation for one in differences_of(path)} <= {"create_fiat_withdrawal"}
+    members["memo"] = {"enum": [{"a": 1}]}
+    path.write_text(json.dumps(document))
+    assert {one.operation for one in differences_of(path)} == {"create_fiat_withdrawal"}
+    path.write_text(json.dumps(document | {"paths": None}))
+    assert {one.theirs for one in differences_of(path)} == {"absent"}
+
+
 def test_a_document_in_yaml_that_cannot_be_read_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,14 +350,12 @@ def test_a_document_in_yaml_that_cannot_be_read_says_why(
         differences_of(path)
 
 
-@pytest.mark.parametrize("content", ["", "text", "[]", '{"a": 1}', '{"method": "GET"}\n'])
+@pytest.mark.parametrize("content", ["", "\n ", "text", "[]", '{"a": 1}', '{"method": "GET"}\n'])
 def test_a_file_that_is_neither_is_named(content: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text(content)
-    if not content:
-        assert differences_of(path) == []
-        return
-    with pytest.raises(SandboxError, match="is not a recording: line 1"):
+    said = "is not a recording: line 1" if content.strip() else "is empty: give a recording or an"
+    with pytest.raises(SandboxError, match=said):
         differences_of(path)
 
 
