@@ -17,6 +17,10 @@ from fundlab.base.terminal import BREAKS, FAILED, answer, say
 from fundlab.cli.options import Json, StorePath, checked_period, existing_store, last_month
 
 ASKING_S: Final = 20.0
+_PATHS: Final = {
+    "FUNDLAB_APPROVAL_KEY", "FUNDLAB_CA_BUNDLE", "FUNDLAB_CLIENT_SECRET_FILE", "FUNDLAB_JOURNAL",
+    "FUNDLAB_SIGNING_KEY",
+}  # fmt: skip
 
 commands = typer.Typer()
 
@@ -114,6 +118,9 @@ def schedule(
     names = [n for n in os.environ if n.startswith("FUNDLAB_") and n not in SECRETS]
     variables = {name: os.environ[name] for name in sorted(names) if os.environ[name]}
     lost = [name for name in SECRETS if os.environ.get(name)]
+    for name, value in variables.items():  # the job runs in a folder of its own
+        if name in _PATHS or (name.startswith("FUNDLAB_HEARTBEAT_") and "://" not in value):
+            variables[name] = str(Path(value).expanduser().absolute())
     variables["FUNDLAB_STORE"] = str(store_folder())
     if (profile := profile_in_use()) is not None:  # whichever the file names by then
         variables["FUNDLAB_PROFILE"] = profile

@@ -302,6 +302,21 @@ def test_a_schedule_needs_no_secret_that_its_profile_has(
     assert fundlab("schedule", "cron", "--write")[::2] == (0, "")
 
 
+def test_a_schedule_has_whole_paths(
+    config: Path, fundlab: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("SIGNING_KEY", "JOURNAL", "CA_BUNDLE", "HEARTBEAT_SYNC"):
+        monkeypatch.setenv(f"FUNDLAB_{name}", f"a/{name}")
+    monkeypatch.setenv("FUNDLAB_HEARTBEAT_CLOSE", "https://a.example/b")
+    status, out, _ = fundlab("schedule", "cron", "--json")
+    said = "".join(one["content"] for one in json.loads(out)["files"])
+    assert status == 0
+    for name in ("SIGNING_KEY", "JOURNAL", "CA_BUNDLE", "HEARTBEAT_SYNC"):
+        assert f"{tmp_path}/a/{name}" in said
+    assert "https://a.example/b" in said
+
+
 def test_the_secret_may_be_in_the_keyring(
     init: Any, config: Path, service: sandbox.Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
