@@ -93,7 +93,7 @@ def answer(body: dict[str, Any], as_json: bool, text: str, *, well: bool = True)
     global answered
     answered = text
     if as_json:
-        _put(sys.stdout, json.dumps(body, default=str))
+        _put(sys.stdout, json.dumps(body, default=str, allow_nan=False))
     elif well and _quiet:
         _held.append(text)
     else:

@@ -246,8 +246,9 @@ def accept_refused(
 @quarantine.command("list")
 def list_set_aside(store: StorePath = None, as_json: Json = False) -> None:
     """Show the rows that a sync could not read, with their JSON."""
-    rows = existing_store(store).set_aside().astype("object")
-    found = rows.where(rows.notna(), None).astype({"found_at": str, "ended_at": str})
+    rows = existing_store(store).set_aside()
+    found = rows.assign(**{name: rows[name].astype("str") for name in ("found_at", "ended_at")})
+    found = found.astype("object").where(rows.notna(), None)
     lines = [
         f"{row['key']}  {row['state']}  {row['table']}  {row['id'] or 'without an id'}: "
         f"{row['reason']}\n  {row['raw']}"

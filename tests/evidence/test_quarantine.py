@@ -159,6 +159,7 @@ def test_a_row_that_cannot_be_read_is_set_aside_and_named_everywhere(
     (row,) = json.loads(said)["rows"]
     assert (row["id"], row["state"], json.loads(row["raw"])) == (
         "t-000003", "open", odd.transfers[2])  # fmt: skip
+    assert row["ended_at"] is None
     again = store.sync(odd)  # type: ignore[arg-type]
     assert again.set_aside == ()
     assert len(store.set_aside()) == 1
