@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -185,11 +186,11 @@ def sample_statements(
         files, store = {made["name"]: made["text"]}, ""
     else:
         files = {path.name: path.read_text(encoding="utf-8") for path in sample()}
-        store = f" --store {sample()[0].parents[1] / 'sample'}"
+        store = f" --store {shlex.quote(str(sample()[0].parents[1] / 'sample'))}"
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (out / name).write_text(text, encoding="utf-8")
-    names = " ".join(str(out / name) for name in files)
+    names = shlex.join(str(out / name) for name in files)
     terminal.write(f"try: fundlab bank {names} --period {period}{store}")
 
 
