@@ -91,9 +91,11 @@ CREATE TRIGGER intents_kept BEFORE DELETE ON intents BEGIN SELECT RAISE(ABORT, '
 CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'only added'); END;
 CREATE TRIGGER events_kept BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'only added'); END;
 """
-_SENT: Final = """i.number IN (SELECT intent FROM events WHERE state = 'unknown' AND number >=
-(SELECT MIN(number) FROM events WHERE at >= ?))"""
-"""Since a moment: all that was written after it, also by a clock that was set back."""
+FOUND: Final = "the service had it already, made at that time"
+_SENT: Final = """i.number IN (SELECT intent FROM events WHERE state = 'unknown' AND (at >= ?2 OR
+detail IS NULL) AND number >= (SELECT MIN(number) FROM events WHERE at >= ?2))"""
+"""Since a moment (the second parameter): all that was written after it, also by a clock that was
+set back; what was only found then, by when it was made."""
 _COUNTS: Final = """
 SELECT s.seq, (SELECT COUNT(*) FROM intents) FROM sqlite_sequence s WHERE s.name = 'intents'
 UNION ALL
@@ -191,7 +193,7 @@ class Journal:
     def sent_since(self, operation: str, since: int) -> list[Entry]:
         """Entries of ``operation`` sent since ``since`` (ns), again or for the first time."""
         return self._entries(
-            f"WHERE i.operation = ? AND {_SENT} ORDER BY i.number", operation, since
+            f"WHERE i.operation = ?1 AND {_SENT} ORDER BY i.number", operation, since
         )
 
     def alike(self, operation: str, arguments: Mapping[str, Any], since: int) -> list[Entry]:
@@ -200,7 +202,7 @@ class Journal:
         other = "amount" if "total" in arguments else "total"
         account = json.dumps(arguments["fiat_account_id"].lower(), ensure_ascii=False)
         return self._entries(
-            f"WHERE i.operation = ? AND {_SENT} AND (i.likeness = ? OR "
+            f"WHERE i.operation = ?1 AND {_SENT} AND (i.likeness = ? OR "
             "(instr(lower(CAST(i.body AS TEXT)), ?) AND instr(CAST(i.body AS TEXT), ?))) "
             "ORDER BY i.number",
             operation, since, keyed(self.id, operation, arguments, NOT_ALIKE), account,
@@ -245,8 +247,8 @@ class Journal:
         """Write down, to the disk, what is about to be sent, as an attempt of its own; its entry.
 
         One that is there under this ``ref_id`` and ``done`` is left as it is. ``allow`` looks at
-        the journal and may raise; no other program can record in between. ``at`` (ns) is when it
-        was sent, by default now. Refuses as ``Entry.check_asks``.
+        the journal and may raise; no other program can record in between. ``at`` (ns) is when the
+        service had it, by default it is about to be sent now. Refuses as ``Entry.check_asks``.
         """
         with self.opened(write=True) as (book, _):
             known = book.find(ref_id)
@@ -270,15 +272,15 @@ class Journal:
                 keyed(book.id, operation, arguments, NOT_ALIKE), body, json.dumps(dict(facts)),
                 batch, store,
             )  # fmt: skip
-            return book._attempted(number, sent_at)
+            return book._attempted(number, sent_at, None if at is None else FOUND)
 
     def attempt(self, entry: Entry) -> Entry:
         """``entry`` with one more attempt, about to be sent."""
         with self.opened(write=True) as (book, _):
             return book._attempted(entry.number, self._clock())
 
-    def _attempted(self, number: int, at: int) -> Entry:
-        self._add("events", number, at, "unknown", *[None] * 5)
+    def _attempted(self, number: int, at: int, detail: str | None = None) -> Entry:
+        self._add("events", number, at, "unknown", *[None] * 4, detail)
         (entry,) = self._entries("WHERE i.number = ?", number)
         return entry
 

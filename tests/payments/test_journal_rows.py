@@ -62,7 +62,7 @@ def test_an_entry_is_as_it_was_recorded(desk: Desk) -> None:
         number=1, origin=desk.book.id, ref_id="Rent", operation=WITHDRAWAL, recorded_at=7,
         fingerprint=keyed(desk.book.id, WITHDRAWAL, ASKED), body=b"{}", facts={"fee": None},
         batch="b", store="s", sent_at=7, state="unknown", noted_at=7, resource_id=None,
-        status=None, fee=None, total=None, detail=None,
+        status=None, fee=None, total=None, detail="the service had it already, made at that time",
     )  # fmt: skip
     assert "body" not in repr(kept)
     assert desk.book.find("rENT") == kept == desk.book.entries()[0]
@@ -205,6 +205,12 @@ def test_what_was_sent_since_a_moment(desk: Desk) -> None:
     assert names(desk.book.sent_since(WITHDRAWAL, 31)) == ["a"]
     desk.record("d", 5)  # by a clock that was set back
     assert names(desk.book.sent_since(WITHDRAWAL, 50)) == ["a", "d"]
+    desk.now = 60
+    desk.book.record("e", WITHDRAWAL, ASKED, b"{}", {}, at=7)  # found there, made long ago
+    assert names(desk.book.sent_since(WITHDRAWAL, 50)) == ["a", "d"]
+    assert names(desk.book.sent_since(WITHDRAWAL, 7)) == ["a", "b", "c", "d", "e"]
+    desk.book.record("f", WITHDRAWAL, ASKED, b"{}", {}, at=55)  # and made lately
+    assert names(desk.book.sent_since(WITHDRAWAL, 50)) == ["a", "d", "f"]
 
 
 @pytest.mark.parametrize(
