@@ -178,7 +178,7 @@ def signed(desk: Desk) -> None:
             refuses(lambda other=other: approvals.read_request(other), by=ActionRefused,  # type: ignore[misc]
                     reason="approval")  # fmt: skip
         refuses(lambda: approvals.read_request(folder / "none"), by=SettingsError)
-        (folder / "large").write_bytes(b" " * ((1 << 20) + 1))
+        (folder / "large").write_bytes(b" " * ((1 << 24) + 1))
         refuses(lambda: approvals.read_request(folder / "large"), "more than", by=SettingsError)
 
         def sign(name: str, number: int, at: int, plans: Any = None) -> Path:
