@@ -347,10 +347,11 @@ class Desk:
 
     def deposit(self, one: Happening) -> None:
         """Money arrives; where it is late, under a time of before."""
-        found = self.service.database.all("SELECT body FROM fiat_deposit_instructions")
-        if not found:
+        bodies = self.service.database.all("SELECT body FROM fiat_deposit_instructions")
+        found = [memo for (body,) in bodies if not (memo := json.loads(body)).get("metadata")]
+        if not found:  # but by those by which somebody waits for a deposit of his own
             return
-        memo = json.loads(found[one.number % len(found)][0])
+        memo = found[one.number % len(found)]
         with self.control._settled():
             arrival = Arrival(
                 memo["customer_id"], fl.models.TransferType.WIRE_DEPOSIT, memo["profile_id"],
@@ -990,7 +991,8 @@ class Person:
     def fund(self, client: Client, cents: int) -> None:
         """Money is wired in, without a name by which a second wire would be known: nobody tries
         again."""
-        found = next(iter(client.list_fiat_deposit_instructions()), None)
+        listed = client.list_fiat_deposit_instructions()
+        found = next((one for one in listed if not one.metadata), None)  # nobody waits by those
         if found is None or found.memo_id is None or client.settings.is_production:
             return
         client.initiate_sandbox_fiat_deposit(
