@@ -973,7 +973,7 @@ class Person:
             oracles.synced(self.desk, store, before, full=full)
             if alone and self.desk.attempts == attempts:
                 oracles.counted(store, result, had)
-                oracles.merged(store, result, bases)
+                oracles.merged(self.desk, store, result, bases)
                 if not staged:  # else some of it had come before
                     oracles.asked_for(self.desk, self.name, result, marks, full=full)
             moved = oracles.moves(self.desk) - moved
