@@ -144,6 +144,9 @@ def test_a_restored_journal_pays_only_after_resume(
         }  # fmt: skip
         first = fl.plan_withdrawal(client, amount="1.00", **wanted)
         known = first.submit(confirm=first.code)
+        if clock == "manual":
+            sandbox.clock.advance(60)
+            fl.resume(client, store=store)  # nothing is open
         store.backup(str(tmp_path / "copy"))
         second = fl.plan_withdrawal(client, amount="2.00", **wanted)
         paid = second.submit(confirm=second.code)
@@ -158,7 +161,8 @@ def test_a_restored_journal_pays_only_after_resume(
         with pytest.raises(ActionRefused, match=r"nothing was sent: run fl\.resume\(\) first"):
             third.submit(confirm=third.code)
         shown: list[str] = []
-        fl.resume(client, store=store, say=shown.append)
+        with sandbox.connect() as new:  # which has asked nothing yet
+            fl.resume(new, store=store, say=shown.append)
         assert any(paid.id in line for line in shown)
         assert not any(known.id in line for line in shown)
         again = fl.plan_withdrawal(client, amount="2.00", **wanted)

@@ -1074,7 +1074,8 @@ def test_a_restored_journal_is_told_what_was_paid_since(
             shown("known-2", direction=None)]  # fmt: skip
 
     def listed(**given: Any) -> Any:
-        questions.append(given)
+        if given != {"max_rows": 1}:  # by which the service's clock is known
+            questions.append(given)
         return rows
 
     client = service(list_transfers=listed, transport=a_clock(ahead))
