@@ -96,9 +96,9 @@ def withdraw(
     if approved is not None:
         named = (
             profile, fiat_account, amount, total, asset, ref_id, identity, account, memo, metadata,
-            request,
+            request, why, by,
         )  # fmt: skip
-        if any(one is not None for one in named):
+        if allow_duplicate or any(one is not None for one in named):
             raise typer.BadParameter("it names the payment; leave the rest out",
                                      param_hint="--approved")  # fmt: skip
         asked_for = read_request(approved)

@@ -146,7 +146,8 @@ def make_request(
     ``OutputError`` where it cannot be written, ``InvalidRequest`` for what ``read_request`` would
     not take."""
     check_texts(why=why, by=by)
-    if not 0 < expires_after <= _LONGEST:
+    whole = isinstance(expires_after, int) and not isinstance(expires_after, bool)
+    if not whole or not 0 < expires_after <= _LONGEST:
         raise InvalidRequest(
             f"expires_after={expires_after!r} is not accepted; give nanoseconds, above 0 and at "
             f"most {_LONGEST:,}, which is a year; nothing was written"

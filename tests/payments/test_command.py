@@ -66,7 +66,17 @@ def test_a_dry_run_writes_no_request(bench: Any, run: Run, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "more", ["--memo=m", "--metadata=a=b", "--asset=USD", "--identity=i", "--account=a"]
+    "more",
+    [
+        "--memo=m",
+        "--metadata=a=b",
+        "--asset=USD",
+        "--identity=i",
+        "--account=a",
+        "--why=w",
+        "--by=b",
+        "--allow-duplicate",
+    ],
 )
 def test_nothing_is_given_beside_what_others_approved(
     more: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
