@@ -25,6 +25,8 @@ _DECIMALS: Final = {
     **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
 }  # fmt: skip
 """How many decimals the last digits of an amount are; two of any other currency."""
+_NO_MONEY: Final = {"2": "a deletion of what was sent before", "4": "for testing only"}
+"""Of which groups, by their status, nothing may be counted."""
 _RECORDS: Final = ("01", "02", "03", "16", "49", "88", "98", "99")
 _NEXT: Final = re.compile(r"/ *(?=(?:02|03|16|49|88|98|99),)", re.ASCII)
 _NEXT_AFTER_TEXT: Final = re.compile(
@@ -74,10 +76,15 @@ def read_bai2(content: bytes) -> list[Page]:
             elif code == "02":
                 totals["99"][2] += 1
                 totals["98"] = [Decimal(0), 1, 0]
-                group = [*fields, "", "", "", "", "", ""]
+                group = [*fields, "", "", "", "", "", "", ""]
+                if (status := group[2].strip()) in _NO_MONEY:
+                    raise ValueError(f"the group is {_NO_MONEY[status]}: take it out")  # noqa: TRY301
             elif code == "03":
                 totals["98"][2] += 1
-                page = Page("statement", number, fields[0].strip() or None)
+                is_interim = group[6].strip() in ("1", "3")
+                page = Page(
+                    "interim" if is_interim else "statement", number, fields[0].strip() or None
+                )
                 page.asset = (fields[1:2] or [""])[0].strip() or group[5].strip() or "USD"
                 page.closing_on = page.opening_on = _day(group[3])
                 totals["49"] = [_summaries(page, fields[2:]), written, 0]
@@ -138,17 +145,17 @@ def _close(code: str, fields: list[str], totals: dict[str, list[Any]], pages: li
     parts = ("control_total", "records", "groups" if code == "99" else "accounts")
     for part, said, counted in zip(parts, declared, found, strict=False):
         said = said.strip()
-        if said and Decimal(said) != counted:
+        if said and _whole(said) != counted:
             shown: tuple[Any, Any] = said, counted
             if part == "control_total":
-                shown = EXACT.multiply(Decimal(said), scale), EXACT.multiply(counted, scale)
+                shown = EXACT.multiply(_whole(said), scale), EXACT.multiply(counted, scale)
             words = part.replace("_", " ")
             detail = f"the {words} of the {what} is declared as {shown[0]}, found is {shown[1]}"
             if pages:
                 pages[-1].contradictions.append((part, *shown, detail))
     above = {"49": "98", "98": "99"}.get(code)
     if above:
-        totals[above][0] = EXACT.add(totals[above][0], Decimal(fields[0].strip() or 0))
+        totals[above][0] = EXACT.add(totals[above][0], _whole(fields[0].strip() or "0"))
 
 
 def _summaries(page: Page, fields: list[str]) -> Decimal:
@@ -164,7 +171,7 @@ def _summaries(page: Page, fields: list[str]) -> Decimal:
         place += _funds_length(fields, place)
         if not text:
             continue
-        amount = Decimal(text)
+        amount = _whole(text)
         total = EXACT.add(total, amount)
         if code in _STATUS:
             setattr(page, _STATUS[code], EXACT.multiply(amount, scale))
@@ -172,7 +179,7 @@ def _summaries(page: Page, fields: list[str]) -> Decimal:
             counted, summed = _TOTALS[code]
             page.declared[summed] = EXACT.multiply(amount.copy_abs(), scale)
             if count:
-                page.declared[counted] = Decimal(count)
+                page.declared[counted] = _whole(count)
     return total
 
 
@@ -190,7 +197,7 @@ def _entry(page: Page, number: int, rest: str) -> tuple[Entry | None, Decimal]:
     lines = rest.split("\n")
     fields = lines[0].removesuffix("/").split(",")
     code, text = fields[0].strip(), fields[1].strip()
-    amount = Decimal(text or 0)
+    amount = _whole(text or "0")
     after = 2 + _funds_length(fields, 2)
     valued = _day(fields[3]) if fields[2:3] == ["V"] and fields[3].strip() else None
     references = [*fields[after : after + 2], "", ""]
@@ -212,6 +219,15 @@ def _entry(page: Page, number: int, rest: str) -> tuple[Entry | None, Decimal]:
         position=len(page.entries) + 1, line=number,
     )  # fmt: skip
     return entry, amount
+
+
+def _whole(text: str) -> Decimal:
+    if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+        raise ValueError(
+            f"{shorten(text)} is not a number of digits alone: amounts have no point, their last "
+            "digits are the decimals"
+        )
+    return Decimal(text)
 
 
 def _scale(asset: str | None) -> Decimal:

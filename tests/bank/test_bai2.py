@@ -182,6 +182,14 @@ def test_a_trailer_that_counts_otherwise_contradicts(
         ("16,195,1500,,", "16,195,1500,X,", "line 4: .* funds type 'X' is not one of 0, 1, 2, D"),
         ("260215,2400", "2602,2400", "line 3: .*'2602' is not a day such as 261031"),
         ("260215,2400", "261315,2400", "line 3: .*month must be in 1..12"),
+        ("16,195,1500", "16,195,1500.00", "line 4: 16,.*'1500.00' is not a number of digits alone"),
+        ("16,195,1500", "16,195,1e5", "line 4: .*'1e5' is not a number of digits alone"),
+        ("16,195,1500", "16,195,1_500", "line 4: .*digits alone"),
+        ("16,195,1500", "16,195,NaN", "line 4: .*digits alone"),
+        ("010,1000,", "010,10.00,", "line 3: 03,.*'10.00' is not a number of digits alone"),
+        ("49,3500", "49,35.00", "line 5: 49,.*'35.00' is not a number of digits alone"),
+        ("02,B,A,1,", "02,B,A,4,", "line 2: 02,.*the group is for testing only: take it out"),
+        ("02,B,A,1,", "02,B,A,2,", "line 2: 02,.*the group is a deletion of what was sent before"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_named_by_its_line(
@@ -191,6 +199,14 @@ def test_a_record_that_cannot_be_read_is_named_by_its_line(
     assert was in text
     with pytest.raises(ValueError, match=told):
         read_bai2(text.replace(was, becomes).encode())
+
+
+@pytest.mark.parametrize(
+    ("modifier", "kind"),
+    [("", "statement"), ("1", "interim"), ("2", "statement"), ("3", "interim"), ("4", "statement")],
+)
+def test_what_is_interim_is_no_statement(modifier: str, kind: str) -> None:
+    assert page_of("16,195,1500,,R1,,x", group=f"USD,{modifier}").kind == kind
 
 
 def test_two_accounts_and_two_groups_have_totals_of_their_own() -> None:
