@@ -30,6 +30,8 @@ STATUS: Final[Mapping[str, list[str]]] = _KNOWN["status"]
 """Whether a line is booked; another one is none, as it may never be."""
 _MONEY: Final = ("amount", "credit", "debit", "balance", "charges")
 _MOST_PREAMBLE: Final = 40
+_SIGN: Final = re.compile(r"[$€£]|USD|EUR|GBP|CHF")
+_CALLED: Final = {"€": "EUR", "£": "GBP"}
 _GROUPED: Final = {".": ",", ",": "."}
 _CURRENCY: Final = re.compile(r"(.+?)[ _]*[\[(]?\b([A-Z]{3})[\])]?")
 """As in ``Amount (SGD)``."""
@@ -71,6 +73,7 @@ def read_csv(content: bytes, habits: Mapping[str, Any]) -> list[Page]:
         try:
             row = {field: values[n].strip() for field, n in place.items()}
             amounts = {name: _amount(row[name], sign) for name in _MONEY if row.get(name)}
+            row["asset"] = _asset(row, row.get("asset") or asset or "")
             if {*amounts} == {"balance"} and number in (rows[0][0], rows[-1][0]):
                 # A line that only says with which balance the file begins or ends.
                 ends.append((number == rows[0][0], amounts["balance"]))
@@ -293,10 +296,22 @@ def decimal_sign(texts: Iterable[str]) -> str:
 
 def _bare(text: str) -> str:
     """``(12.50)``, ``12.50-`` and ``$12.50`` with a sign in front and nothing else."""
-    bare = re.sub(r"[\s\u00a0\u202f']|[$€£]|(?:USD|EUR|GBP|CHF)", "", text.replace("\u2212", "-"))
+    bare = _SIGN.sub("", text.replace("\u2212", "-"))
+    # white space stands at the ends, by the sign, and between groups of three digits
+    bare = re.sub(r"\s*'\s*|(?<!\d)\s+|\s+(?!\d)|(?<=\d)\s(?=\d{3}(?!\d))", "", bare)
     if re.fullmatch(r"\(.*\)", bare):
         bare = f"-{bare[1:-1]}"
     return f"-{bare[:-1]}" if re.fullmatch(r"[\d.,]+-", bare) else bare
+
+
+def _asset(row: Mapping[str, str], said: str) -> str:
+    """The currency of a line's amounts: which they name, or else is ``said`` beside them."""
+    named = {_CALLED.get(one, one) for name in _MONEY for one in _SIGN.findall(row.get(name, ""))}
+    named -= {"$"}  # of several countries
+    if len(named | {said} - {""}) > 1:
+        beside = f", and its line says {said}" if said else ""
+        raise ValueError(f"the amount is in {' and '.join(sorted(named))}{beside}")
+    return next(iter(named), said)
 
 
 def _plain(bare: str, decimal: str) -> str | None:
@@ -409,9 +424,11 @@ def _with_balances(page: Page, ends: Sequence[tuple[bool, Decimal]]) -> Page:
     it is the file's first, and its balance), has one."""
     entries = page.entries
     if not entries:
+        for is_first, declared in ends:
+            setattr(page, "opening" if is_first else "closing", declared)
         return page
-    page.asset = entries[0].asset
-    others = sorted({str(entry.asset) for entry in entries} - {str(page.asset)})
+    page.asset = next((entry.asset for entry in entries if entry.asset), None)
+    others = sorted({entry.asset for entry in entries if entry.asset} - {page.asset or ""})
     if others:
         currencies = ", ".join(others)
         page.contradictions.append(

@@ -136,6 +136,9 @@ def test_a_table_without_a_header_is_of_what_can_be_read_to_its_end() -> None:
         (["Date,Amount,x", "2026-10-01,5"], "line 2: .*2 values for 3 columns"),
         (["Date,Amount", '2026-10-01,"5'], "line 2: "), (["Date,Amount\0", "x,5"], "no text has"),
         (["Date,Amount,Amount", "2026-10-01,5,6"], "more than one column 'amount'"),
+        (["Date,Amount,Currency", "2026-10-01,EUR 5,USD"], "amount is in EUR, and its line says USD"),
+        (["Date,Amount,Balance", "2026-10-01,EUR 5,USD 7"], "the amount is in EUR and USD"),
+        (["Date,Amount", "2026-10-01,10 20.00"], "'10 20.00' is not a plain amount"),
         (["Date,Amount (USD),Amount (EUR)", "2026-10-01,5,6"], "more than one column 'amount'"),
         (["Date,Amount,Account", "2026-10-01,5,A", "2026-10-01,7,B"], "line 3: more than one acc"),
         (["Date,Credit,Debit", "2026-10-01,5,7"], "line 2: .*give either a credit or a debit"),
@@ -165,6 +168,11 @@ def test_a_table_that_cannot_be_read_is_named_by_its_line(lines: list[str], told
         (["Date,Amount EUR,Balance [USD]", "2026-10-01,5,5"], {"asset": "EUR"}),
         (["Date,Amount,Balance [USD]", "2026-10-01,5,5"], {"asset": "USD"}),
         (["Date,Amount (SGD),Currency", "2026-10-01,5,EUR"], {"asset": "EUR"}),
+        (["Date,Amount", "2026-10-01,EUR 5", "2026-10-02,7", "2026-10-03,8 €"], {"asset": "EUR"}),
+        (["Date,Amount", "2026-10-01,£5"], {"asset": "GBP"}),
+        (["Date,Amount", "2026-10-01,$5"], {"asset": None}),  # of which country it does not say
+        (["Date,Memo,Amount,Balance", "2026-10-01,Opening,,9", "2026-10-31,Closing,,8"],
+         {"opening": 9, "closing": 8, "entries": []}),
         (["Date,Amount", "2026-10-01,5"], {"asset": None, "account": None, "opening": None,
                                            "closing": None}),
         # An IBAN in each line is the account's own, several are those of others.
