@@ -218,7 +218,11 @@ def read_pages(file: str | Path, habits: Mapping[str, Any]) -> list[Page]:
             for entry in page.entries:
                 for amount in (entry.amount, entry.balance, entry.charges):
                     check_digits(amount, entry.line)
-            for amount in (page.opening, page.closing, page.available):
+            of_one_way = (
+                exact_sum(entry.amount for entry in page.entries if (entry.amount > 0) is credit)
+                for credit in (True, False)
+            )
+            for amount in (page.opening, page.closing, page.available, *of_one_way):
                 check_digits(amount, page.line)
     except (ValueError, LookupError, ArithmeticError) as error:
         raise AnalysisError(f"{path} is not a valid {kind} statement: {error}") from error
