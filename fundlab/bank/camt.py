@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 from xml.etree import ElementTree as Plain
 
-from fundlab.bank.model import Entry, Kind, Page, exact_amount, joined
+from fundlab.bank.model import Entry, Kind, Page, exact_amount, in_one_currency, joined
 from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum, plain_text
 
@@ -77,14 +77,9 @@ def _page(root: Any, statement: Any) -> Page:
             page.entries += _entries(page, entry, number_of_entry)
         except (ValueError, LookupError) as error:
             raise ValueError(f"line {_line(entry)}: {error}") from error
-    assets = {entry.asset for entry in page.entries}
-    if page.asset is None and len(assets) == 1:
-        page.asset = assets.pop()
-    elif page.kind == "statement" and assets - {page.asset}:
-        other = ", ".join(sorted(str(asset) for asset in assets - {page.asset}))
-        page.contradictions.append(
-            ("currency", page.asset, other, f"entries are in {other}, its account in {page.asset}")
-        )
+    one = page.asset is None and len({entry.asset for entry in page.entries}) == 1
+    if page.kind == "statement" or one:  # a notice may be of several
+        in_one_currency(page)
     return page
 
 

@@ -223,6 +223,19 @@ def exact_amount(text: str) -> Decimal:
     return Decimal(text)
 
 
+def in_one_currency(page: Page) -> None:
+    """The account's currency is that of its entries, where only they say one; else entries in
+    another contradict it."""
+    assets = {entry.asset for entry in page.entries}
+    if page.asset is None and len(assets) == 1:
+        page.asset = assets.pop()
+    elif others := sorted(map(str, assets - {page.asset})):
+        other = ", ".join(others)
+        page.contradictions.append(
+            ("currency", page.asset, other, f"entries are in {other}, its account in {page.asset}")
+        )
+
+
 def check_digits(amount: Decimal | None, line: int) -> None:
     """Raises ``ValueError`` for an amount that the amount column cannot hold."""
     if amount:

@@ -14,7 +14,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Final
 
-from fundlab.bank.model import Entry, Page, exact_amount, file_text, joined
+from fundlab.bank.model import Entry, Page, exact_amount, file_text, in_one_currency, joined
 
 _TAG: Final = re.compile(r"<(/?)([A-Za-z][\w.]*)\s*(/?)>([^<]*)", re.ASCII)
 _STATEMENTS: Final = ("STMTRS", "CCSTMTRS")
@@ -131,6 +131,7 @@ def _page(statement: _Element) -> Page:
                     position=len(page.entries) + 1, line=line.line,
                 )
             )  # fmt: skip
+    in_one_currency(page)
     return page
 
 

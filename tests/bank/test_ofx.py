@@ -57,6 +57,13 @@ def test_a_line_has_what_its_elements_say(more: str, found: dict[str, Any]) -> N
     assert first.line == 6
 
 
+def test_a_line_in_another_currency_contradicts_its_account() -> None:
+    page = page_of(line(), line("<CURRENCY><CURSYM>EUR</CURRENCY>"))
+    (found,) = page.contradictions
+    assert found == ("currency", "USD", "EUR", "entries are in EUR, its account in USD")
+    assert page_of(line(), line()).contradictions == []
+
+
 def test_a_statement_has_what_its_elements_say() -> None:
     page = page_of(line())
     assert (page.account, page.asset, page.line, page.closing, page.available) == (
