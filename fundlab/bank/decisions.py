@@ -93,8 +93,7 @@ def accept(store: Any, *ids: str, by: str, reason: str, kind: Kind | None = None
     for name, value in (("by", by), ("reason", reason)):
         if not isinstance(value, str) or not value.strip():
             raise AnalysisError(f"{name}= must say {'who' if name == 'by' else 'why'}")
-    for item in ids:
-        store.check_item(item)
+    transfers = [store.item(one) for one in transfers]
     each = "accepted" if kind == "explained" else str(kind)
     decided = [(item, each) for item in (*entries, *transfers)]
     if kind == "match":  # of a group each is tied to the first of the other side

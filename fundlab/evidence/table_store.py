@@ -456,7 +456,7 @@ class TableStore(StoreFiles):
         if not any(given.values()):
             raise InvalidRequest("give owner, comment or decision: there is nothing to record")
         check_texts(**given, by=by)
-        self.check_item(item_id)
+        item_id = self.item(item_id)
         with self.lock() as check_held:
             self.record("annotate", {"item_id": item_id, **given, "by": by}, check_held)
 

@@ -211,20 +211,22 @@ class StoreFiles:
         """
         return {name: record.at for name, record in pins_of(self.records()).items()}
 
-    def check_item(self, item_id: str) -> None:
-        """Raises ``InvalidRequest`` for what is neither a row of the store nor a bank's entry."""
-        rows = (
-            steadily(lambda name=name: read_current(  # type: ignore[misc]
-                self.snapshot(name), ["id"], where={"id": [item_id]}
-            ).num_rows)
-            for name, table in TABLES.items()
-            if table.key == ("id",)
-        )  # fmt: skip
-        if not _BANK_ENTRY.fullmatch(item_id) and not any(rows):
-            raise InvalidRequest(
-                f"item_id={item_id!r} is not in {self.path}: give the id of a transfer or another "
-                "row of it, or of a bank's entry (bank-…)"
-            )
+    def item(self, item_id: str) -> str:
+        """Its id as it is written here: of a row of the store, whatever its case, or of a bank's
+        entry. Raises ``InvalidRequest`` for what is neither."""
+        if _BANK_ENTRY.fullmatch(item_id):
+            return item_id
+        for name, table in TABLES.items():
+            if table.key == ("id",):
+                rows = steadily(lambda name=name: read_current(  # type: ignore[misc]
+                    self.snapshot(name), ["id"], where={"id": [item_id]}
+                ))  # fmt: skip
+                if rows.num_rows:
+                    return str(rows.column("id")[0].as_py())
+        raise InvalidRequest(
+            f"item_id={item_id!r} is not in {self.path}: give the id of a transfer or another "
+            "row of it, or of a bank's entry (bank-…)"
+        )
 
     def note_run(self, run: Run, content: Mapping[str, Any]) -> None:
         """Note for ``fundlab status`` that a run ended now, and what it found; not in a

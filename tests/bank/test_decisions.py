@@ -61,9 +61,10 @@ class Recorded:
     def __init__(self) -> None:
         self.decided: list[tuple[str, str]] = []
 
-    def check_item(self, item: str) -> None:
+    def item(self, item: str) -> str:
         if item == "unknown":
             raise InvalidRequest("there is no item unknown")
+        return item
 
     def annotate(self, item: str, *, comment: str, decision: str, by: str) -> None:
         assert (comment, by) == ("why", "Ana")

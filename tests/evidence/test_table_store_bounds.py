@@ -42,9 +42,10 @@ class Kept(TableStore):
         assert check_held == "held"
         self.__dict__["kept"].append(record(9, kind, **content))
 
-    def check_item(self, item_id: str) -> None:
+    def item(self, item_id: str) -> str:
         if item_id not in self.__dict__["items"]:
             raise InvalidRequest(f"no item {item_id}")
+        return item_id
 
     def manifest(self) -> Any:
         return "manifest"
