@@ -60,6 +60,15 @@ _MATCHED_AGAIN: Final = ["deposits_in_transit", "outstanding_withdrawals", "unde
 _EPOCH: Final = date(1970, 1, 1)
 
 
+@dataclass(frozen=True)
+class Declared:
+    """A closing balance that the bank states ``on`` a day, and to what its entries come by then."""
+
+    on: date
+    balance: Decimal
+    by_entries: Decimal
+
+
 @dataclass(frozen=True, repr=False)
 class Reconciliation(Shown):
     """A period of one bank account.
@@ -85,7 +94,9 @@ class Reconciliation(Shown):
     ``basis`` says where the balance per transfers is from: ``given``; ``derived`` from the bank's
     opening balance and what was then open; or ``unknown``, with the balances and differences that
     follow from it missing, where the statements begin on a day (``begins``) before which transfers
-    of the period may have been booked. ``files`` are the statements with the SHA-256 of each,
+    of the period may have been booked. ``declared`` is the last closing balance that the bank
+    states within the period, with its day, where its entries do not come to it: it lists a part of
+    them, or was read with ``strict=False``. ``files`` are the statements with the SHA-256 of each,
     ``options`` what was asked for otherwise than by default, as the command line takes it.
     """
 
@@ -101,6 +112,7 @@ class Reconciliation(Shown):
     matching: Matching
     files: Mapping[str, str]
     options: Mapping[str, str]
+    declared: Declared | None = None
 
     @property
     def difference(self) -> Decimal | None:
@@ -139,6 +151,11 @@ class Reconciliation(Shown):
             complaints.append(f"the adjusted balances differ by {money_text(apart['closing'])}")
         elif any(apart[name] for name in COLUMNS):
             complaints.append("the columns of the proof of cash differ")
+        if self.declared is not None:
+            complaints.append(
+                f"the bank declares {money_text(self.declared.balance)} on {self.declared.on}, the "
+                f"entries that it lists come to {money_text(self.declared.by_entries)}"
+            )
         return complaints
 
     @property
@@ -161,6 +178,8 @@ class Reconciliation(Shown):
             "account": self.account, "asset": self.asset, "first": str(self.first),
             "last": str(self.last), "begins": str(self.begins), "basis": self.basis,
             "ok": self.ok, "verdict": self.verdict,
+            "declared": None if self.declared is None else {
+                name: str(value) for name, value in vars(self.declared).items()},
             "difference": None if self.difference is None else str(self.difference),
             "unexplained": len(self.unexplained), "matched": len(self.matching.groups),
             "statement": rows(self.statement), "proof": rows(self.proof),
@@ -279,12 +298,12 @@ def reconcile(
     fees = [*fees]
     if fees:
         options["fees"] = ",".join(map(str, fees))
-    if isinstance(carried, str | Path):
-        options["carried"] = str(carried)
-        carried = _items_in(Path(carried))
     pages = _pages_of(bank, account, asset)
     account = pages["account"].iloc[0]
     account = None if pd.isna(account) else account
+    if isinstance(carried, str | Path):
+        options["carried"] = str(carried)
+        carried = _items_in(Path(carried), account, asset)
     entries = bank.entries[bank.entries["statement"].isin(pages["statement"])]
     begin = min(_known([*pages["opening_on"], *entries["booked_on"]]), default=None)
     if begin is None:
@@ -394,6 +413,7 @@ def reconcile(
     per_bank = book.columns(zip(own["booked_on"].map(_day), own["amount"], strict=True))
     for name in ("opening", "closing"):
         per_bank[name] = EXACT.add(per_bank[name], Decimal(first_page["opening"]))
+    declared = _declared_otherwise(pages, own, Decimal(first_page["opening"]), last)
     basis: Literal["given", "derived", "unknown"] = "given"
     if known is None:
         basis = "unknown" if unsure else "derived"
@@ -412,7 +432,7 @@ def reconcile(
     return Reconciliation(
         account, asset, first, last, begin, basis,
         to_frame(pa.Table.from_pylist(lines, schema=_STATEMENT)), proof, items, matching,
-        dict(zip(pages["file"], pages["sha256"], strict=True)), options,
+        dict(zip(pages["file"], pages["sha256"], strict=True)), options, declared,
     )  # fmt: skip
 
 
@@ -448,6 +468,24 @@ def _pages_of(bank: Statements, account: str | None, asset: str) -> pd.DataFrame
     return pages
 
 
+def _declared_otherwise(
+    pages: pd.DataFrame, entries: pd.DataFrame, opening: Decimal, last: date
+) -> Declared | None:
+    """The last closing balance of ``pages`` up to the day ``last``, where ``opening`` and
+    ``entries`` up to its day come to another one."""
+    closed = pages[pages["closing"].notna() & pages["closing_on"].notna()]
+    closed = closed[closed["closing_on"].map(_day) <= last]
+    if closed.empty:
+        return None
+    page = closed.loc[closed["closing_on"].map(_day).sort_values(kind="stable").index[-1]]
+    on, balance = _day(page["closing_on"]), Decimal(page["closing"])
+    until = entries[
+        (entries["booked_on"].map(_day) <= on) & (entries["statement"] <= page["statement"])
+    ]
+    found = exact_sum([opening, *map(Decimal, until["amount"])])
+    return None if found == balance else Declared(on, balance, found)
+
+
 def _with_carried(
     entries: pd.DataFrame, carried: pd.DataFrame | None, asset: str
 ) -> tuple[pd.DataFrame, dict[str, set[str]], list[dict[str, Any]]]:
@@ -460,6 +498,10 @@ def _with_carried(
     if missing:
         raise AnalysisError(f"carried has no column {', '.join(sorted(missing))}; give the items "
                             "of the reconciliation before")  # fmt: skip
+    others = {*carried.loc[carried["side"] == "bank", "asset"].dropna()} - {asset}
+    if others:
+        raise AnalysisError(f"carried has items in {', '.join(sorted(others))}, and {asset} is "
+                            "reconciled; give the items of the same account before")  # fmt: skip
     carried = carried[~carried["item_id"].isin(entries["entry_id"])]
     moving = carried["category"].isin(_MATCHED_AGAIN)
     # What the bank kept back, and errors, are no payment that another one could answer.
@@ -510,20 +552,28 @@ def _between(
     return frame.filter(nw.col("id").is_in(wanted or [""]) & own).to_native()
 
 
-def _items_in(path: Path) -> pd.DataFrame:
-    """The items of a reconciliation that was written as JSON."""
+def _items_in(path: Path, account: str | None, asset: str) -> pd.DataFrame:
+    """The items of a reconciliation that was written as JSON. Raises ``AnalysisError`` where it is
+    of another account or asset."""
     try:
-        rows = json.loads(path.read_bytes())["items"]
+        whole = json.loads(path.read_bytes())
+        rows, of = whole["items"], (whole.get("account"), whole.get("asset"))
         for row in rows:
-            row["amount"] = exact_amount(row["amount"])
+            row["amount"] = exact_amount(str(row["amount"]))
             for name in ("on", "cleared_on"):
                 row[name] = None if row[name] is None else date.fromisoformat(row[name])
-        return to_frame(pa.Table.from_pylist(rows, schema=ITEMS))
+        found = to_frame(pa.Table.from_pylist(rows, schema=ITEMS))
     except OSError as error:
         raise AnalysisError(f"carried={str(path)!r}: {error.strerror or error}") from error
-    except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, pa.ArrowException) as error:
         raise AnalysisError(f"carried={str(path)!r} is not what 'fundlab bank --json' prints; give "
                             "that of the period before") from error  # fmt: skip
+    for name, theirs, ours in zip(("account", "asset"), of, (account, asset), strict=True):
+        if None not in (theirs, ours) and theirs != ours:
+            shown = (mask_number(str(one)) if name == "account" else one for one in (theirs, ours))
+            raise AnalysisError(f"carried={str(path)!r} is of {name} {next(shown)}, not of "
+                                f"{next(shown)}; give that of the period before")  # fmt: skip
+    return found
 
 
 def _with_counterparties(store: Any, as_of: str | datetime | None, pin: str | None) -> pd.DataFrame:

@@ -136,7 +136,7 @@ def test_a_table_without_a_header_is_of_what_can_be_read_to_its_end() -> None:
         (["Date,Amount,x", "2026-10-01,5"], "line 2: .*2 values for 3 columns"),
         (["Date,Amount", '2026-10-01,"5'], "line 2: "), (["Date,Amount\0", "x,5"], "no text has"),
         (["Date,Amount,Amount", "2026-10-01,5,6"], "more than one column 'amount'"),
-        (["Date,Amount,Currency", "2026-10-01,EUR 5,USD"], "amount is in EUR, and its line says USD"),
+        (["Date,Amount,Currency", "2026-10-01,EUR 5,USD"], "in EUR, and its line says USD"),
         (["Date,Amount,Balance", "2026-10-01,EUR 5,USD 7"], "the amount is in EUR and USD"),
         (["Date,Amount", "2026-10-01,10 20.00"], "'10 20.00' is not a plain amount"),
         (["Date,Amount (USD),Amount (EUR)", "2026-10-01,5,6"], "more than one column 'amount'"),

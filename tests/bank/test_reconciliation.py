@@ -946,6 +946,12 @@ def test_the_ledger_is_that_at_the_close_of_the_day() -> None:
         ("[]", "is not what 'fundlab bank --json' prints"),
         ("{}", "is not what 'fundlab bank --json' prints"),
         ('{"items": [{"amount": "x"}]}', "is not what 'fundlab bank --json' prints"),
+        ('{"items": [{"amount": 5.5}]}', "is not what 'fundlab bank --json' prints"),
+        (
+            '{"items": [], "account": "77700010001", "asset": "USD"}',
+            "is of account ••••0001, not of",
+        ),
+        ('{"items": [], "account": "12345678", "asset": "EUR"}', "is of asset EUR, not of USD"),
     ],
 )
 def test_items_that_cannot_be_carried_on_are_refused(
@@ -955,7 +961,47 @@ def test_items_that_cannot_be_carried_on_are_refused(
     if content is not None:
         path.write_text(content, encoding="utf-8")
     with pytest.raises(AnalysisError, match=words):
-        _items_in(path)
+        _items_in(path, "12345678", "USD")
+
+
+def test_items_of_another_asset_are_not_carried_on(tmp_path: Path) -> None:
+    entries = statement_of(tmp_path, "2026-01-01,100,100")
+    found = bank.reconcile(paid([]), entries).items
+    assert found["side"].tolist() == ["bank"]
+    with pytest.raises(AnalysisError, match="carried has items in EUR, and USD is reconciled"):
+        bank.reconcile(paid([]), entries, carried=found.assign(asset="EUR"))
+
+
+PARTS = [
+    # of a sum nothing is listed, a part, all
+    ("03,9,USD,010,0,,,015,3000,,,100,3000,2,/", [], "30.00", "0.00"),
+    ("03,9,USD,010,0,,,015,3000,,,100,3000,2,/", ["16,195,1000,,R1,,x"], "30.00", "10.00"),
+    ("03,9,USD,010,0,,,015,1000,,,100,1000,1,/", ["16,195,1000,,R1,,x"], None, None),
+]
+
+
+@pytest.mark.parametrize(("account", "records", "declared", "listed"), PARTS)
+def test_a_closing_balance_that_the_entries_do_not_come_to_is_not_explained(
+    account: str, records: list[str], declared: str | None, listed: str | None,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    sums = sum(int(one.split(",")[2]) for one in records)
+    total = sum(int(one) for one in account.rstrip("/").split(",")[4::4] if one.isdigit()) + sums
+    count = len(records) + 2
+    path = tmp_path / "part.bai"
+    path.write_text("\n".join([
+        "01,S,R,260131,1200,1,,,2/", "02,R,S,1,260131,,USD,/", account, *records,
+        f"49,{total},{count}/", f"98,{total},1,{count + 2}/", f"99,{total},1,{count + 4}/", "",
+    ]))  # fmt: skip
+    rows = paid([transfer("t1", 10, 30)] if records else [])
+    found = bank.reconcile(rows, bank.read(path))
+    assert found.ok == (declared is None)
+    assert (found.declared is None) == (declared is None)
+    said = (
+        f"The bank declares {declared} on 2026-01-31, the entries that it lists come to {listed}."
+    )
+    assert (said in found.verdict) == (declared is not None)
+    assert (found.to_json()["declared"] is None) == found.ok
 
 
 def test_transfers_are_those_since_a_day_and_those_that_were_open() -> None:
