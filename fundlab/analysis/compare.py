@@ -84,17 +84,31 @@ def compare(
     """
     known = known_of(transfers if knowing is None else knowing, "transfers")
     seen = known_of(reported, "balances")
-    # What moved since the balances were observed; only of the same publication it is all there.
+    with Workbench(transfers) as bench:
+        rows = compared(bench, transfers, reported, opening, moved_since(known, seen))
+        status = unknown_status(known, seen, opening)
+        if status is not None:
+            rows = rows.with_columns(status=status)
+        return bench.give(rows.sort(KEYS), _RESULT)
+
+
+def moved_since(known: Mapping[str, Any], seen: Mapping[str, Any]) -> pa.Table | None:
+    """What moved since the balances were observed, by what their frame (``seen``) and that of the
+    transfers (``known``) know; only of the same publication it is all there."""
     moved = seen.get("moved", ()) if known.get("publication") == seen.get("publication") else ()
     since = [(profile, asset, Decimal(amount)) for profile, asset, amount in moved]
-    with Workbench(transfers) as bench:
-        after = exact_table(_MOVED, since) if since else None
-        rows = compared(bench, transfers, reported, opening, after)
-        if known.get("until") or seen.get("until"):
-            rows = rows.with_columns(status=nw.lit("closing_unknown"))
-        elif opening is None and isinstance(known.get("since"), str):
-            rows = rows.with_columns(status=_UNKNOWN)
-        return bench.give(rows.sort(KEYS), _RESULT)
+    return exact_table(_MOVED, since) if since else None
+
+
+def unknown_status(
+    known: Mapping[str, Any], seen: Mapping[str, Any], opening: object
+) -> nw.Expr | None:
+    """What a balance is called whose beginning or end was cut off by how the frames were read."""
+    if known.get("until") or seen.get("until"):
+        return nw.lit("closing_unknown")
+    if opening is None and isinstance(known.get("since"), str):
+        return _UNKNOWN
+    return None
 
 
 def known_of(frame: object, table: str) -> Mapping[str, Any]:

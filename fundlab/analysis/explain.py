@@ -34,7 +34,7 @@ from fundlab.analysis.causes import (
     transposed,
 )
 from fundlab.analysis.checks import fee_shares
-from fundlab.analysis.compare import REPORTED, compared, known_of
+from fundlab.analysis.compare import REPORTED, compared, known_of, moved_since, unknown_status
 from fundlab.analysis.counting import KEYS, opening_balances, refuse
 from fundlab.analysis.engines import (
     MONEY,
@@ -142,14 +142,15 @@ def explain(
     >>> print(causes["detail"].iloc[0])
     the debit half of group g1 is missing; t4 is there
     """
+    of_transfers, of_balances = known_of(transfers, "transfers"), known_of(reported, "balances")
+    moved = moved_since(of_transfers, of_balances)
     with Workbench(transfers) as bench:
-        sides = bench.collect(compared(bench, transfers, reported, opening)).to_pylist()
+        sides = bench.collect(compared(bench, transfers, reported, opening, moved)).to_pylist()
         observed = _observations(bench, reported, assertions)
         opened = bench.collect(opening_balances(bench, opening))
         rows = search_columns(bench.take(transfers, _WANTED))
         past = moved_until(bench, rows, observed)
-        frames = ((transfers, "transfers"), (reported, "balances"))
-        cut = any(known_of(frame, table).get("until") for frame, table in frames)
+        cut = unknown_status(of_transfers, of_balances, opening) is not None
         breaks = [] if cut else [*find_breaks(sides, observed, opened, past)]
         # Most balances higher at the service: as where earlier transfers are not there.
         known = [side for side in sides if side["rebuilt"] is not None]

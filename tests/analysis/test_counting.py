@@ -135,6 +135,7 @@ def test_what_moved_since_a_balance_was_observed_is_left_out(
     given.attrs |= {"moved": [("p1", "USD", "-3")]} | ({"publication": seen} if seen else {})
     (row,) = records(fl.reconcile.compare(rows, given))
     assert row["difference"] == difference
+    assert len(fl.reconcile.explain(rows, given)) == bool(difference)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +157,12 @@ def test_a_store_that_does_not_know_all_matches_nothing(
                        "balance": pa.array([D(0)], pa.decimal128(38, 18))})  # fmt: skip
     (row,) = records(fl.reconcile.compare(rows, given, opening=opened if opening else None))
     assert row["status"] == status
+    off = reported(("p1", "USD", 11)).assign(observed_at=given["observed_at"])
+    off.attrs |= seen
+    causes = fl.reconcile.explain(rows, off, opening=opened if opening else None)
+    assert (len(causes) > 0) == (
+        status == "match"
+    )  # of a balance that is not known nothing is said
 
 
 def test_of_a_balance_the_newest_counts_and_two_of_one_time_do_not() -> None:
