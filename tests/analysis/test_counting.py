@@ -135,7 +135,7 @@ def test_what_moved_since_a_balance_was_observed_is_left_out(
     given.attrs |= {"moved": [("p1", "USD", "-3")]} | ({"publication": seen} if seen else {})
     (row,) = records(fl.reconcile.compare(rows, given))
     assert row["difference"] == difference
-    assert len(fl.reconcile.explain(rows, given)) == bool(difference)
+    assert (len(fl.reconcile.explain(rows, given)) > 0) == bool(difference)
 
 
 @pytest.mark.parametrize(
