@@ -138,7 +138,7 @@ def running(
         return cast("FrameT", _stream(cast("Any", transfers), None, opening, view))
     with Workbench(transfers, by) as bench:
         counting, _ = signed_changes(bench, transfers, view, by, keep=True, named=True)
-        if "balance" in bench.names():
+        if "balance" in map(str.casefold, bench.names()):
             raise AnalysisError("transfers already has a column 'balance'; drop or rename it first")
         order = ["at", "id"] if bench.lazy else ["at", "id", ROW]
         result = (

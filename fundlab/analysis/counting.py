@@ -44,6 +44,8 @@ from fundlab.tables.transfers import (
 )
 
 KEYS: Final = ("profile_id", "asset")
+_TAKEN: Final = {*TEXTS, "at", "balance", "change", "moved", "opened", "total"}
+"""What the columns of these analyses are called inside."""
 SHOWN_ROWS: Final = 5
 _OPENING: Final = Wanted("opening", {"profile_id": TEXT, "asset": TEXT, "balance": MONEY})
 _OPENED: Final = columns(("profile_id asset", TEXT_TYPE), ("opened", AMOUNT_TYPE))
@@ -114,13 +116,20 @@ def span_in(
     return first, end
 
 
+def is_taken(name: str, ours: Iterable[str], own: Iterable[str] = ()) -> bool:
+    """Whether a caller's column ``name`` is one of ``ours`` to an engine, which may see no case,
+    and none of its ``own``; or no name."""
+    return not name or (name not in own and name.casefold() in {one.casefold() for one in ours})
+
+
 def transfer_columns(by: str, optional: Iterable[str] = (), /, **extra: Kind) -> Wanted:
     """The columns that decide whether, when and how a transfer changes a balance, and ``extra``;
     ``optional`` are texts that may be absent."""
-    if not isinstance(by, str) or by in TEXTS:
+    if not isinstance(by, str) or is_taken(by, _TAKEN, ("at", "change")):
         raise AnalysisError(
             f"by={by!r}: give the name of a column of times, such as 'created_at', saying when a "
-            "transfer counts; what groups is the by= of fl.fees and fl.flux"
+            "transfer counts; rename one that is called as a column of these analyses; what groups "
+            "is the by= of fl.fees and fl.flux"
         )
     texts = dict.fromkeys(("id", "profile_id", "asset", "direction", "status"), TEXT)
     also = [name for name in ("balance_asset", *optional) if name not in extra]

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from fundlab.analysis.counting import (
     completed,
+    is_taken,
     moment_of,
     refuse,
     refuse_repeated,
@@ -40,7 +41,7 @@ from fundlab.base.errors import AnalysisError, MixedAssetsWarning, ServiceError
 from fundlab.base.exact import EXACT, MAX_INTEGER_DIGITS
 from fundlab.base.periods import Moment
 from fundlab.models import TransferType
-from fundlab.tables.transfers import MOMENTS, Basis, Rows, moved_asset
+from fundlab.tables.transfers import MOMENTS, TEXTS, Basis, Rows, moved_asset
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
 __dir__ = __all__.copy  # what completion offers
@@ -172,7 +173,10 @@ def _summed(
     period: str | tuple[Moment, Moment] | None = None,
 ) -> tuple[Rows, pa.Schema]:
     groups = [by] if isinstance(by, str) else list(by) if isinstance(by, Sequence) else [by]
-    wrong = [name for name in groups if not isinstance(name, str) or name in _RESERVED]
+    wrong = [
+        name for name in groups
+        if not isinstance(name, str) or is_taken(name, {*_RESERVED, *TEXTS}, {*TEXTS} - _RESERVED)
+    ]  # fmt: skip
     if wrong or len(set(groups)) < len(groups) or (not groups and freq is None):
         raise AnalysisError(
             f"by={by!r}: give different text columns, such as ['type', 'asset'], to group; months "

@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 import narwhals as nw
 import pyarrow as pa
 
-from fundlab.analysis.counting import completed, moment_of, span_in, transfer_columns
+from fundlab.analysis.counting import completed, is_taken, moment_of, span_in, transfer_columns
 from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench
 from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import AnalysisError, shorten
 from fundlab.base.periods import period_before
 from fundlab.base.values import in_units, of_units
-from fundlab.tables.transfers import ZERO, Basis, Rows, change, moved_asset
+from fundlab.tables.transfers import TEXTS, ZERO, Basis, Rows, change, moved_asset
 
 __all__ = ["explain"]
 __dir__ = __all__.copy  # what completion offers
@@ -84,6 +84,11 @@ def explain(
     """
     keys = ["asset", "direction", *([by] if isinstance(by, str) else by)]
     keys = [*dict.fromkeys(keys)]
+    ours = {*TEXTS, *_NUMBERS, "count", "driver", "moved", "quantity", "total", "transfers"}
+    if taken := [key for key in keys if is_taken(key, ours, TEXTS)]:
+        raise AnalysisError(
+            f"by={taken[0]!r}: this analysis has a column of that name; give another, or rename it"
+        )
     try:
         share = Fraction(Decimal(materiality)) if isinstance(materiality, str | Decimal) else None
     except (InvalidOperation, ValueError, OverflowError):

@@ -21,7 +21,7 @@ import pytest
 from transfer_examples import DAY, EVERY_KIND, KINDS, START, arrow, decimal_typed, records, transfer
 
 from fundlab import Store
-from fundlab.analysis import balances, engines, fees, flows
+from fundlab.analysis import balances, engines, fees, flows, flux
 from fundlab.analysis.engines import JSON, MONEY, TEXT, TIME, Wanted
 from fundlab.base.errors import AnalysisError, InvalidRequest
 from fundlab.store.duck import own_connection
@@ -160,6 +160,28 @@ def test_a_pandas_frame_without_rows_may_have_any_dtypes() -> None:
     assert records(balances.daily(empty)) == []
     assert records(balances.running(empty)) == []
     assert records(fees.summary(empty)) == []
+
+
+OURS = ["opened", "moved", "balance", "total", "At", "Moved", "Change", "Direction", "Asset", "Id"]
+
+
+@pytest.mark.parametrize("by", OURS)
+def test_a_column_that_is_called_as_one_of_ours_is_not_taken_for_it(by: str) -> None:
+    rows = decimal_typed([transfer("a"), transfer("b")])
+    rows[by] = rows["created_at"]
+    for made in (balances.running, balances.daily, flows.net):
+        with pytest.raises(AnalysisError, match="rename one that is called as a column of these"):
+            made(rows, by=by)
+
+
+@pytest.mark.parametrize("by", ["Asset", "Total", "Count", "Direction", "Id", ""])
+def test_a_group_that_is_called_as_a_column_of_ours_is_refused(by: str) -> None:
+    rows = decimal_typed([transfer("a"), transfer("b")])
+    rows = rows.assign(**{by: "x"}) if by else rows
+    with pytest.raises(AnalysisError, match=f"by='{by}': give different text columns"):
+        fees.summary(rows, by=by)
+    with pytest.raises(AnalysisError, match=f"by='{by}': this analysis has a column of that name"):
+        flux.explain(rows, rows, by=by)
 
 
 @pytest.mark.parametrize("by", [None, 5, ["created_at"], "type", "profile_id"])
