@@ -31,6 +31,7 @@ from fundlab.tables.transfers import (
     TIMES,
     VIOLATION,
     Rows,
+    filled,
     moved_asset,
     plain_digits,
     violations,
@@ -152,7 +153,7 @@ def anomalies(
         refuse(bench, taken, needed, uncountable=True)
         rows = taken.filter(nw.col("status") != "FAILED").with_columns(asset=moved_asset())
         debits = rows.filter(nw.col("direction") == "DEBIT").with_columns(
-            target=nw.coalesce("fiat_account_id", "destination_address")
+            target=filled("fiat_account_id", "destination_address")
         )
         again = _beside_the_one_before(
             debits.filter(~nw.col("target").is_null()), "profile_id", "target", "asset", "amount"

@@ -41,7 +41,7 @@ from fundlab.base.errors import AnalysisError, MixedAssetsWarning, ServiceError
 from fundlab.base.exact import EXACT, MAX_INTEGER_DIGITS
 from fundlab.base.periods import Moment
 from fundlab.models import TransferType
-from fundlab.tables.transfers import MOMENTS, TEXTS, Basis, Rows, moved_asset
+from fundlab.tables.transfers import MOMENTS, TEXTS, Basis, Rows, filled, moved_asset
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
 __dir__ = __all__.copy  # what completion offers
@@ -236,7 +236,7 @@ def batching(
     with Workbench(transfers, by) as bench:
         rows = completed(bench, transfers, want, "amount", "fee", by, "profile_id")
         sent = rows.filter(nw.col("direction") == "DEBIT").with_columns(
-            asset=moved_asset(), target=nw.coalesce(*targets), at=nw.col(by)
+            asset=moved_asset(), target=filled(*targets), at=nw.col(by)
         )
         sent = with_period(bench, sent.filter(~nw.col("target").is_null()), freq, tz)
         groups = ["period", "profile_id", "type", "asset", "target"]

@@ -37,7 +37,16 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
 from fundlab.base.values import moment_ns
 from fundlab.models import COMPLETED, TransferType
-from fundlab.tables.transfers import SETTLED_AT, Basis, Rows, inflow, is_half, moved_asset, outflow
+from fundlab.tables.transfers import (
+    SETTLED_AT,
+    Basis,
+    Rows,
+    filled,
+    inflow,
+    is_half,
+    moved_asset,
+    outflow,
+)
 
 __all__ = [
     "ageing",
@@ -153,8 +162,8 @@ def counterparties(
             .with_columns(direction=turned.otherwise(nw.lit("CREDIT")))
         )
         profile = nw.when(~nw.col("other").is_null()).then(nw.lit("profile"))
-        fiat = nw.when(~nw.col("fiat_account_id").is_null()).then(nw.lit("fiat_account"))
-        crypto = nw.when(~nw.col("destination_address").is_null()).then(nw.lit("address"))
+        fiat = nw.when(~filled("fiat_account_id").is_null()).then(nw.lit("fiat_account"))
+        crypto = nw.when(~filled("destination_address").is_null()).then(nw.lit("address"))
         quoted = nw.when(~nw.col("instructions_id").is_null()).then(nw.lit("instructions"))
         known = crypto.otherwise(quoted.otherwise(nw.lit("unknown")))
         rows = (
@@ -163,7 +172,7 @@ def counterparties(
             .with_columns(
                 asset=moved_asset(),
                 at=nw.col(by),
-                counterparty=nw.coalesce(
+                counterparty=filled(
                     "other", "fiat_account_id", "destination_address", "instructions_id"
                 ),
                 kind=profile.otherwise(fiat.otherwise(known)),
@@ -299,12 +308,13 @@ def internal_pairs(transfers: FrameT) -> FrameT:
         refuse(bench, rows, (), uncountable=True)
         done = nw.when(nw.col("status").is_in(COMPLETED)).then(nw.lit(COMPLETED[0]))
         # A row without a group is one of its own; several halves of a side are numbered.
-        in_group = nw.concat_str([nw.lit("group "), nw.col("group_id")])
+        in_group = nw.concat_str([nw.lit("group "), filled("group_id")])
         alone = nw.concat_str([nw.lit("id "), nw.col("id")])
         rows = rows.with_columns(
             asset=moved_asset(),
             state=done.otherwise(nw.col("status")),
             group=nw.coalesce(in_group, alone),
+            group_id=filled("group_id"),
             one=nw.lit(1),
         )
         turn = nw.col("one").cum_sum().over("group", order_by=["created_at", "id"])

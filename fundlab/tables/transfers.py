@@ -143,6 +143,11 @@ def direction_of_type(kind: str) -> Direction | None:
     return TransferType(kind).direction if kind in TransferType.__members__ else None
 
 
+def filled(*names: str) -> nw.Expr:
+    """The first of these optional texts that is there; one that is empty is not."""
+    return nw.coalesce(*(nw.when(nw.col(name) != "").then(nw.col(name)) for name in names))
+
+
 def is_half() -> nw.Expr:
     """Whether it is one half of an internal transfer, and says of which group."""
     return nw.col("type").is_in(INTERNAL_TYPES) & (nw.col("group_id") != "")

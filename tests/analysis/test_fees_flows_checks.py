@@ -443,3 +443,27 @@ def test_invariants_are_silent_when_all_hold() -> None:
     empty = checks.invariants(decimal_typed(ROWS))
     assert list(empty.columns) == ["transfer_id", "rule", "expected", "found"]
     assert empty.empty
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_an_empty_text_is_as_one_that_is_missing(kind: str) -> None:
+    """Two payments to nobody are not two to one account; two halves of no group are no pair."""
+
+    def rows(nothing: str | None) -> Any:
+        none = {"fiat_account_id": nothing, "destination_address": nothing, "group_id": nothing}
+        return KINDS[kind]([
+            transfer("a", direction="DEBIT", type="WIRE_WITHDRAWAL", fee=D(5), **none),
+            transfer("b", direction="DEBIT", type="WIRE_WITHDRAWAL", fee=D(5), **none),
+            transfer("c", direction="DEBIT", type="INTERNAL_TRANSFER_DEBIT", **none),
+            transfer("d", direction="CREDIT", type="INTERNAL_TRANSFER_CREDIT", profile_id="p2",
+                     **none),
+        ])  # fmt: skip
+
+    for made in (
+        lambda frame: fees.batching(frame, freq="MS"), checks.anomalies, flows.counterparties,
+        flows.internal_pairs,
+    ):  # fmt: skip
+        assert records(made(rows(""))) == records(made(rows(None)))
+    assert records(fees.batching(rows(""), freq="MS")) == []
+    states = [row["status"] for row in records(flows.internal_pairs(rows("")))]
+    assert sorted(states) == ["orphan_credit", "orphan_debit"]
