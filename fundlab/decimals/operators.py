@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fundlab.base.exact import MAX_INTEGER_DIGITS
+from fundlab.base.values import of_units
 from fundlab.decimals import convert, groups, int128, text, wide
 from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Column, Units, cleared
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number, parse_one
@@ -224,13 +225,23 @@ def compare(column: Column, other: Any, op: Callable[[Any, Any], Any], whole: bo
         signs[beyond] = -np.sign(floats[beyond])
         return boolean(op(signs, 0), missing | unknown)
     try:
-        theirs, gone = convert.from_any(other, strings=False)
+        theirs, gone = convert.from_any(other)
     except (TypeError, ValueError, OverflowError):
         # values that are not decimals of 18 places: one Python object at a time
         gone = missing | np.array([is_missing(one) for one in other], bool)
         pairs = zip(text.to_objects(*column, None), other, gone, strict=True)
-        return boolean(np.array([not lost and bool(op(a, b)) for a, b, lost in pairs], bool), gone)
+        each = [not lost and bool(op(a, _as_number(b, op))) for a, b, lost in pairs]
+        return boolean(np.array(each, bool), gone)
     return boolean(_COMPARED[op](units, theirs), missing | gone)
+
+
+def _as_number(one: Any, op: Callable[[Any, Any], Any]) -> Any:
+    """What a decimal is compared with: a text of digits is the amount that it says."""
+    if isinstance(one, str) and any(map(str.isdigit, one)):
+        return of_units(parse_one(one, 0))
+    if isinstance(one, str) and op not in {operator.eq, operator.ne}:
+        raise TypeError(f"a decimal column has no order with str {one!r}")
+    return one
 
 
 _COMPARED: dict[Callable[[Any, Any], Any], Callable[[Units, Units], Bools]] = {

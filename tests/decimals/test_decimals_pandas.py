@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -362,3 +363,22 @@ def test_other_types(frame: pd.DataFrame) -> None:
     with pytest.raises(OverflowError, match="int8"):
         column("128").astype("int8")
     assert column("-128", "127").astype("int8").tolist() == [-128, 127]
+
+
+@pytest.mark.parametrize("kind", ["str", "object", "category", "list"])
+@pytest.mark.parametrize("op", [operator.eq, operator.ne, operator.lt, operator.ge])
+def test_a_column_of_texts_is_compared_as_each_of_them(kind: str, op: Any) -> None:
+    amounts, texts = pd.Series(["1.10", "2", None], dtype="decimal"), ["1.1", "3", "5"]
+    other: Any = texts if kind == "list" else pd.Series(texts).astype(kind)
+    each = [op(amounts.iloc[n : n + 1], text).iloc[0] for n, text in enumerate(texts)]
+    found = op(amounts, other)
+    assert found.iloc[:2].tolist() == each[:2]
+    assert found.isna().tolist() == [False, False, True]
+
+
+def test_a_text_that_is_no_amount_is_no_equal_and_has_no_order() -> None:
+    amounts = pd.Series(["1.10", "2"], dtype="decimal")
+    assert (amounts == pd.Series(["1.1", "none"])).tolist() == [True, False]
+    assert (amounts != pd.Series(["1.1", "none"])).tolist() == [False, True]
+    with pytest.raises(TypeError, match="has no order with str 'none'"):
+        amounts < pd.Series(["1.1", "none"])  # noqa: B015
