@@ -254,6 +254,7 @@ def ageing(
     """
     moment = time.time_ns() if as_of is None else moment_ns(as_of, "as_of")
     try:
+        edges = edges if isinstance(edges, str) else [*edges]
         steps = [length_ns(edge) for edge in edges]
     except (ValueError, TypeError) as error:
         raise AnalysisError(f"edges={edges!r}: give timedeltas such as '1h', '3D'") from error

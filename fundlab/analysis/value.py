@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import narwhals as nw
 import numpy as np
@@ -42,7 +42,7 @@ from fundlab.base.errors import (
     number_of,
     shorten,
 )
-from fundlab.base.periods import DAY
+from fundlab.base.periods import DAY, moment_or_close
 from fundlab.base.values import length_text, moment_ns, overflow
 from fundlab.evidence.table_store import TableStore
 from fundlab.tables.transfers import Rows, moved_asset
@@ -99,10 +99,10 @@ def of(
     ``at``, ``price`` and maybe ``currency`` (the others are left out), or a CSV or Parquet file of
     these. The service says dollars: in another currency only prices ``given`` count. ``at`` is the
     column of times of ``frame`` (by default ``created_at``, ``at`` or ``observed_at``), or one
-    moment for all. ``amounts`` are of the asset whose balance changes; by default of transfers
-    ``total`` and ``fee``, else the usual names. All rows are collected. Raises
-    :class:`AnalysisError` for columns and prices that cannot be used, ``OverflowError`` for a value
-    beyond 20 integer digits.
+    moment for all, of a bare date its close (UTC). ``amounts`` are of the asset whose balance
+    changes; by default of transfers ``total`` and ``fee``, else the usual names. All rows are
+    collected. Raises :class:`AnalysisError` for columns and prices that cannot be used,
+    ``OverflowError`` for a value beyond 20 integer digits.
 
     >>> prices = pd.DataFrame({"asset": ["ETH"], "at": transfers["created_at"].head(1),
     ...                        "price": pd.array(["2500"], dtype="decimal")})
@@ -139,6 +139,7 @@ def valued(
         if amounts is None:
             usual = ("total", "fee") if moves else _MONEY_COLUMNS
             amounts = [name for name in usual if name in names]
+        amounts = [*amounts]
         when = at if at is not None else next((name for name in _TIMES if name in names), None)
         if when is None and amounts:
             raise AnalysisError(
@@ -161,7 +162,9 @@ def valued(
         points = [_points(source, currency) for source in sources if source is not None]
         if said:
             points.append(_points(frame, currency))
-        known_at = str(when) if by_column else moment_ns(when, "at")
+        known_at = (
+            str(when) if by_column else moment_or_close(cast("str | datetime", when), "at", "UTC")
+        )
         rows, unpriced = _with_values(rows, points, known_at, amounts, currency, limit, own=said)
         if bench.lazy:
             place = rows.column_names.index("price_age")
@@ -401,7 +404,9 @@ def _points(source: Any, currency: str) -> pa.Table:
 def _read(path: Path) -> pa.Table:
     """A file of prices, every digit as it is written."""
     texts = pa.csv.ConvertOptions(
-        column_types=dict.fromkeys([*_FILE.columns, "currency"], TEXT_TYPE)
+        column_types=dict.fromkeys([*_FILE.columns, "currency"], TEXT_TYPE),
+        null_values=[""],
+        strings_can_be_null=True,  # as a Parquet file has them
     )
     try:
         if path.suffix.lower() == ".parquet":

@@ -46,6 +46,7 @@ def read_parquet(
 
 
 def _read(source: Any, schema: pa.Schema, columns: list[str] | None) -> pa.Table:
+    columns = None if columns is None else [*columns]
     for name in columns or []:
         if name not in schema.names:
             raise ValueError(f"columns: {name!r} is not in the file, which has {schema.names}")

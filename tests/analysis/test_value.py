@@ -179,6 +179,9 @@ def test_every_kind_of_frame_is_given_back_with_its_own_columns(kind: str) -> No
     assert [row["asset"] for row in sums] == ["ETH", "USD"]
 
 
+NOVEMBER = "2026-11-01T00:00:00Z"
+
+
 def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_path: Path) -> None:
     balances = pd.DataFrame({"profile_id": ["a", "a", "b"], "asset": ["ETH", "USD", "BTC"]})
     balances["balance"] = pd.array(["2", "3.10", "1"], dtype="decimal")
@@ -193,7 +196,7 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
         "Give prices= (--prices), or a max_age= (--max-age) of 31D for all of them"
     )
     with pytest.warns(UnpricedWarning, match=re.escape(said)):
-        found = fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01")
+        found = fl.value.of(balances, prices=tmp_path / "prices.csv", at=NOVEMBER)
     assert found["balance_value"].tolist() == [Decimal("5000.246913578024691356"), Decimal("3.1"),
                                                pd.NA]  # fmt: skip
     assert found["price_from"].tolist() == ["given", "currency", pd.NA]
@@ -201,19 +204,19 @@ def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_pa
     with pytest.warns(
         UnpricedWarning, match=r"ETH \(the newest is 11 h 59 min old\).* of 31D for all of them$"
     ):
-        fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01", max_age="30min")
+        fl.value.of(balances, prices=tmp_path / "prices.csv", at=NOVEMBER, max_age="30min")
     said = (  # of none at all, no age would do
         r"^no price in EUR for 2 of 3 rows: BTC \(none found\), USD \(none found\)\. Give prices= "
         r"\(--prices\): the service's own are in USD$"
     )
     with pytest.warns(UnpricedWarning, match=said):
-        euros = fl.value.of(balances, "EUR", tmp_path / "prices.csv", at="2026-11-01")
+        euros = fl.value.of(balances, "EUR", tmp_path / "prices.csv", at=NOVEMBER)
     assert euros["balance_value"].tolist() == [Decimal(4200), pd.NA, pd.NA]
     sums = fl.value.totals(found, by=["profile_id", "asset"])
     assert sums[["count", "priced"]].sum().tolist() == [3, 2]
     days = ("31D", "31d", np.timedelta64(31, "D"), timedelta(31), pd.offsets.Day(31), "744:00:00")
     for max_age in days:
-        fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01", max_age=max_age)
+        fl.value.of(balances, prices=tmp_path / "prices.csv", at=NOVEMBER, max_age=max_age)
 
 
 def test_the_service_says_dollars_and_no_other_currency() -> None:
@@ -401,3 +404,19 @@ def test_sums_of_what_has_no_key_come_last() -> None:
     assert [(row["memo"], row["count"], row["total_value"]) for row in found] == [
         ("b", 1, 10), ("x", 1, 10), (None, 1, 10)
     ]  # fmt: skip
+
+
+def test_a_bare_date_values_at_the_close_of_its_day() -> None:
+    balances = pd.DataFrame({"asset": ["ETH"], "balance": pd.array(["2"], dtype="decimal")})
+    noon = int(pd.Timestamp("2026-10-31T12:00:00Z").value)
+    prices = priced([("ETH", noon, Decimal(2500))])
+    found = fl.value.of(balances, prices=prices, at="2026-10-31", amounts=iter(["balance"]))
+    assert found["balance_value"].tolist() == [5000]
+    assert found["price_age"].iloc[0] == pd.Timedelta("12h") - pd.Timedelta(1, "ns")
+
+
+def test_a_line_of_a_price_file_without_a_currency_is_in_dollars(tmp_path: Path) -> None:
+    balances = pd.DataFrame({"asset": ["ETH"], "balance": pd.array(["2"], dtype="decimal")})
+    (tmp_path / "p.csv").write_text("asset,currency,at,price\nETH,,2026-10-31T12:00:00Z,2500\n")
+    found = fl.value.of(balances, prices=tmp_path / "p.csv", at="2026-10-31")
+    assert found["balance_value"].tolist() == [5000]
