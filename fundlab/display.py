@@ -9,6 +9,7 @@ light and in the dark; only the band that names the environment has its own.
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass
@@ -257,8 +258,10 @@ def show(
     levels = [name for name in head.index.names if name is not None]
     if of_groups := [name for name in levels if name not in head.columns]:
         head = head.reset_index(of_groups)
-    asset = next((name for name in ("balance_asset", "asset") if name in head.columns), None)
-    usual = [2] * len(head) if asset is None else [_DECIMALS.get(str(a), 2) for a in head[asset]]
+    every = [*head.columns]  # of several of one name the first says of what the amounts are
+    place = next((every.index(name) for name in ("balance_asset", "asset") if name in every), None)
+    assets = [""] * len(head) if place is None else head.iloc[:, place]
+    usual = [_DECIMALS.get(str(asset), 2) for asset in assets]
     labels: Any = head.columns
     dated = [label for label in labels if isinstance(label, pd.Timestamp)]
     times = any(at.tz is not None for at in dated)
@@ -295,6 +298,9 @@ def _first(frame: Any, rows: int) -> tuple[Any, int]:
     if isinstance(frame, pd.Series):
         frame = frame.to_frame()
     library = type(frame).__module__.partition(".")[0]
+    if library == "polars" and hasattr(frame, "collect"):
+        total = frame.select(sys.modules["polars"].len()).collect().item()
+        return _first(frame.head(rows).collect(), rows)[0], total
     if isinstance(frame, pa.Table) or (library in _LAZY and hasattr(frame, "columns")):
         total = len(frame) if isinstance(frame, Sized) else frame.count()  # as Spark's
         first = frame.slice(0, rows) if isinstance(frame, pa.Table) else frame.limit(rows)

@@ -451,3 +451,16 @@ def test_accounts_addresses_and_profiles_are_called_as_a_store_knows_them() -> N
             assert row[2].text == f"memo {memo}"
         if kind != "unknown":
             assert (row[2].text != str(told), row[2].title) == (True, str(told))
+
+
+def test_a_lazy_frame_of_polars_is_shown_by_its_first_rows() -> None:
+    lazy = pl.DataFrame({"asset": ["BTC", "USD", "USD"], "n": [1, 2, 3]}).lazy()
+    assert "3 rows, 1 of them not shown" in repr(fl.show(lazy, rows=2))
+
+
+def test_of_two_columns_of_one_name_the_first_says_the_asset() -> None:
+    frame = pd.DataFrame({"asset": ["BTC"], "fee": pd.array(["1.23456789"], dtype="decimal")})
+    twice = pd.concat([frame, pd.DataFrame({"asset": ["USD"]})], axis=1)
+    assert "1.23456789" in repr(fl.show(twice))
+    wide = frame.pivot_table(index="fee", columns=["asset"], aggfunc="size")
+    assert "BTC" in repr(fl.show(wide))
