@@ -55,6 +55,11 @@ def sql(query: str, **frames: Any) -> pd.DataFrame:
             ) from error
     for position, (field, kind) in enumerate(zip(rows.schema, types, strict=True)):
         target = field.type
+        if kind == "UHUGEINT":  # whose first bit Arrow takes for a sign
+            raise InvalidRequest(
+                f"column {field.name!r} ({kind}) does not fit int64; cast it in the query, to "
+                "VARCHAR for all digits"
+            )
         if kind == "HUGEINT":  # as sums of whole numbers are
             target = pa.int64()
         elif kind == "DATE":

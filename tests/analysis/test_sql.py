@@ -116,3 +116,8 @@ def test_a_query_that_fails_says_so_in_one_line(rows: pd.DataFrame) -> None:
         fl.sql("")
     with pytest.raises(fl.errors.InvalidRequest, match=r"'x' \(HUGEINT\) does not fit int64"):
         fl.sql("select 9223372036854775808::hugeint as x")
+
+
+def test_a_whole_number_beyond_arrows_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match=r"column 'a' .UHUGEINT. does not fit int64; cast it"):
+        fl.sql("select 340282366920938463463374607431768211455::uhugeint a")
