@@ -244,6 +244,11 @@ def evaluate(
         book, audited = (Fraction(_decimal("found", one)) for one in pair)
         if book == audited:
             continue
+        if book <= 0:
+            raise AnalysisError(
+                f"found has a book amount of {pair[0]}: a sample by amount has none that is not "
+                "above 0; give what was drawn"
+            )
         side = "overstatement" if book > audited else "understatement"
         counts[side] += 1
         if book >= step:

@@ -88,7 +88,8 @@ def timeline(
         decoded = _decoded(bench, events)
         for name, value in (("transfer_id", transfer_id), ("identity_id", identity_id)):
             if value is not None:
-                decoded = decoded.filter(pc.fill_null(pc.equal(decoded.column(name), value), False))
+                own = pc.utf8_lower(decoded.column(name))  # ids have no case
+                decoded = decoded.filter(pc.fill_null(pc.equal(own, value.lower()), False))
         decoded = decoded.append_column("event_id", decoded.column("id"))
         at = decoded.column("at").to_numpy()
         since = pa.array(np.diff(at, prepend=0), pa.int64(), mask=np.arange(len(at)) == 0)

@@ -111,7 +111,7 @@ def explore(
     causes = explain(transfers, reported, assertions, opening)
     moved = transfers["asset"]
     if "balance_asset" in transfers:
-        moved = transfers["balance_asset"].fillna(transfers["asset"])
+        moved = transfers["balance_asset"].astype("str").fillna(transfers["asset"].astype("str"))
     shown = [name for name in _COLUMNS if name in transfers]
     differences = []
     broken = table[~table["status"].isin(SOUND)]

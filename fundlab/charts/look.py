@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fundlab.base.errors import AnalysisError, shorten
+from fundlab.base.periods import zone_of
 from fundlab.charts.picture import Panel, Picture
 from fundlab.charts.theme import LIGHT, TEXT, Layout, PageTheme, Theme
 
@@ -237,7 +238,8 @@ def texts(column: pd.Series[Any]) -> Array:
 
 def moments(column: pd.Series[Any], tz: str) -> Array:
     """As a clock in the zone ``tz`` shows them; those without a zone stand as they are."""
-    zoned = column if column.dt.tz is None else column.dt.tz_convert(tz).dt.tz_localize(None)
+    zone = zone_of(tz)
+    zoned = column if column.dt.tz is None else column.dt.tz_convert(zone).dt.tz_localize(None)
     return zoned.to_numpy("datetime64[ns]")
 
 

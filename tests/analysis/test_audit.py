@@ -336,3 +336,8 @@ def test_a_table_has_a_factor_more_than_misstatements() -> None:
     ]  # fmt: skip
     with pytest.raises(AnalysisError, match="table has 2 factors; 3 are needed"):
         fl.audit.evaluate("100", found, table=["3", "5"])
+
+
+def test_a_book_amount_of_nothing_was_not_drawn_by_amount() -> None:
+    with pytest.raises(AnalysisError, match=r"a book amount of 0: .* give what was drawn"):
+        fl.audit.evaluate("100", [(0, 5)])

@@ -53,6 +53,7 @@ KINDS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_course_of_a_transfer(kind: str) -> None:
     result = records(events.timeline(KINDS[kind](EVENTS), transfer_id="t1"))
+    assert records(events.timeline(KINDS[kind](EVENTS), transfer_id="T1")) == result  # no case
     names = ("at", "event_id", "status", "since_previous")
     assert [tuple(row[name] for name in names) for row in result] == [
         (f"{STAMP}2+00:00", "e1", "PENDING", None),

@@ -14,6 +14,7 @@ from IPython.core.formatters import DisplayFormatter
 from matplotlib.dates import num2date
 from matplotlib.figure import Figure
 
+import fundlab as fl
 from fundlab import charts
 from fundlab.base.errors import AnalysisError
 from fundlab.settings.labels import labels
@@ -319,3 +320,9 @@ def test_a_legend_names_only_what_is_drawn_in_the_colours_of_all() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["Crypto withdrawal"]
     colors = [handle.get_color() for handle in legend.legend_handles]
     assert colors == [both.legend_handles[1].get_color()]
+
+
+def test_a_zone_that_is_none_is_named() -> None:
+    daily = fl.balances.daily(fl.sample().read("transfers").head(50))
+    with pytest.raises(AnalysisError, match="tz='Mars' is not a valid time zone"):
+        fl.charts.balance_course(daily, tz="Mars")
