@@ -60,20 +60,36 @@ def published_tables(
     if format == "delta":
         _delta()
     place = locate(os.fspath(destination))
-    within = place == store or (
-        place.resolve().is_relative_to(store.resolve())
-        if isinstance(place, Path) and isinstance(store, Path)
-        else str(place).startswith(f"{store}/")
-    )
-    if within:
-        raise InvalidRequest(
-            f"destination={str(destination)!r} is within the store: give another one"
-        )
     folders = {table: place / table for table in TABLES}
+    for folder in (place, *folders.values()):
+        within = folder == store or (
+            folder.resolve().is_relative_to(store.resolve())
+            if isinstance(folder, Path) and isinstance(store, Path)
+            else str(folder).startswith(f"{store}/")
+        )
+        if within:
+            what = f"destination={str(destination)!r}" if folder == place else f"the table {folder}"
+            raise InvalidRequest(f"{what} is within the store: give another one")
     for folder in folders.values():
+        other = _format_in(folder)
+        if other not in (None, format):
+            raise InvalidRequest(
+                f"{folder} is published as {other}: give another destination for {format}, where "
+                "every row would be there twice"
+            )
         if isinstance(folder, Path):
             disk.check_replaceable(folder / "rows.parquet")
     return folders
+
+
+def _format_in(folder: StorePath) -> str | None:
+    """How a table is published there; ``None`` where it is not."""
+    for path in disk.files_in(folder):
+        if path.name == "_delta_log":
+            return "delta"
+        if path.name.startswith(f"{MONTH}=") and (path / "rows.parquet").exists():
+            return "parquet"
+    return None
 
 
 def publish_parquet(snapshot: Snapshot, folder: StorePath) -> Published:
@@ -130,7 +146,7 @@ def publish_delta(snapshot: Snapshot, folder: StorePath) -> Published:
         replaced = ", ".join(f"'{month}'" for month in [*changed, *removed])
         old_files = set() if table is None else set(table.file_uris())
         library.write_deltalake(
-            place,
+            place if table is None else table,
             pa.RecordBatchReader.from_batches(schema.remove_metadata(), batches),
             mode="overwrite",
             partition_by=[MONTH],
@@ -143,14 +159,18 @@ def publish_delta(snapshot: Snapshot, folder: StorePath) -> Published:
             },
             predicate=None if not before else f"{MONTH} IN ({replaced})",
             commit_properties=library.CommitProperties(
-                custom_metadata={_DIGEST: json.dumps(months)}
+                custom_metadata={_DIGEST: json.dumps(months)},
+                max_commit_retries=0,  # a commit beside this one is not of what was looked at
             ),
         )
         table = library.DeltaTable(place)
         adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
         new = [add for add in adds if not any(old.endswith(add["path"]) for old in old_files)]
     except library.exceptions.DeltaError as error:
-        raise StoreError(f"{place}: Delta cannot be written: {first_line(error)}") from error
+        raise StoreError(
+            f"{place}: Delta cannot be written: {first_line(error)}; where another program "
+            "publishes there, run it again"
+        ) from error
     size = sum(add["size_bytes"] for add in new)
     return Published(place, tuple(changed), kept, tuple(removed), size)
 

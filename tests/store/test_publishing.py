@@ -285,6 +285,38 @@ def test_to_a_bucket(store: Store) -> None:
     assert (together.num_rows, pc.sum(together["total"]).as_py()) == (4, SUM)
 
 
+@pytest.mark.parametrize(("one", "other"), [("parquet", "delta"), ("delta", "parquet")])
+def test_no_row_is_published_twice_in_two_formats(
+    store: Store, one: Any, other: Any, tmp_path: Path
+) -> None:
+    store.publish(tmp_path / "out", one)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InvalidRequest, match=f"transfers is published as {one}: give another"):
+        store.publish(tmp_path / "out", other)
+    assert sorted(tmp_path.rglob("*")) == before
+    store.publish(tmp_path / "out", one)
+
+
+def test_of_two_publications_at_once_one_is_refused(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one writes what this one has looked at, before this one does."""
+    store.publish(tmp_path / "out", "delta")
+    monkeypatch.setattr(publishing, "_delta_digests", lambda table: {})  # all is to be written
+    write = deltalake.write_deltalake
+
+    def beaten(*given: Any, **more: Any) -> None:
+        monkeypatch.setattr(deltalake, "write_deltalake", write)
+        store.publish(tmp_path / "out", "delta")
+        write(*given, **more)
+
+    monkeypatch.setattr(deltalake, "write_deltalake", beaten)
+    with pytest.raises(StoreError, match="where another program publishes there, run it again"):
+        store.publish(tmp_path / "out", "delta")
+    found = deltalake.DeltaTable(tmp_path / "out" / "transfers").to_pyarrow_table().num_rows
+    assert found == len(store.read("transfers"))
+
+
 @pytest.mark.parametrize("format", ["parquet", "delta"])
 @pytest.mark.parametrize("where", ["", "transfers", "new/one"])
 def test_not_into_the_store(store: Store, where: str, format: Any) -> None:
@@ -300,6 +332,8 @@ def test_not_into_the_store(store: Store, where: str, format: Any) -> None:
         ("/a/store", "/a/b/../store/b", True),
         ("/a/store", "/a/store2", False),
         ("/a/store", "/a", False),
+        ("/a/transfers", "/a", True),  # where its own table would be
+        ("memory://a/events", "memory://a", True),
         ("memory://a/store", "memory://a/store", True),
         ("memory://a/store", "memory://a/store/b", True),
         ("memory://a/store", "memory://a/store2", False),
