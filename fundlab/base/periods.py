@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import numpy as np
 import pandas as pd
 
 from fundlab.base.errors import AnalysisError, shorten
@@ -32,7 +33,7 @@ def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple
     if isinstance(period, tuple):
         if len(period) != 2:
             raise AnalysisError(f"period={shorten(period)}: give two moments, or text")
-        first, end = moment_ns(period[0], "period"), moment_ns(period[1], "period")
+        first, end = (_moment_or_start(one, tz) for one in period)
     else:
         days = _calendar_days(period)
         zone_of(tz)
@@ -56,12 +57,26 @@ def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple
 
 def moment_or_close(value: Moment | date, parameter: str, tz: str) -> int:
     """Nanoseconds since 1970 of a moment; of a calendar day its last one, in the zone ``tz``."""
+    day = _day_of(value, parameter)
+    return moment_ns(value, parameter) if day is None else period_bounds(day, tz)[1] - 1
+
+
+def _moment_or_start(value: Moment | date, tz: str) -> int:
+    day = _day_of(value, "period")
+    return moment_ns(value, "period") if day is None else period_bounds(day, tz)[0]
+
+
+def _day_of(value: Any, parameter: str) -> str | None:
+    """A calendar day as text; ``None`` of a moment. Raises ``AnalysisError`` for a day that there
+    is not, under the name that the caller gave it."""
+    if isinstance(value, np.datetime64) and np.datetime_data(value)[0] == "D":
+        value = str(value)
     if isinstance(value, date) and not isinstance(value, datetime):
         value = value.isoformat()
     if isinstance(value, str) and _PERIOD.fullmatch(value) and value.count("-") == 2:
-        day_number(parameter, value)  # refused under the name that the caller gave it
-        return period_bounds(value, tz)[1] - 1
-    return moment_ns(value, parameter)
+        day_number(parameter, value)
+        return value
+    return None
 
 
 def period_before(period: str, tz: str = "UTC") -> str:

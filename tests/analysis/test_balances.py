@@ -461,3 +461,19 @@ def test_a_day_that_was_cut_off_has_no_close() -> None:
     with pytest.raises(AnalysisError, match=r"^until=2026-10-15: the transfers"):
         balances.daily(cut)
     assert str(balances.daily(cut, until="2026-10-14")["date"].max())[:10] == "2026-10-14"
+
+
+def test_a_pair_of_bare_dates_is_of_the_zone_as_the_month_is() -> None:
+    late = int(pd.Timestamp("2026-04-30T23:00:00Z").value)  # which is May in Paris
+    rows = decimal_typed([transfer("a", created_at=late, updated_at=late)])
+    month = fl.balances.roll_forward(rows, "2026-05", tz="Europe/Paris")
+    pair = fl.balances.roll_forward(rows, ("2026-05-01", "2026-06-01"), tz="Europe/Paris")
+    assert records(pair) == records(month)
+    assert records(month) != records(fl.balances.roll_forward(rows, "2026-05"))
+
+
+def test_numpys_day_is_a_day_and_none_of_the_zone_is_named() -> None:
+    at = int(pd.Timestamp("2026-05-29T12:00:00Z").value)
+    rows = decimal_typed([transfer("a", created_at=at, updated_at=at)])
+    wanted = records(fl.balances.at(rows, "2026-05-29"))
+    assert records(fl.balances.at(rows, np.datetime64("2026-05-29"))) == wanted != []
