@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from fundlab.base.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest, a_type
 from fundlab.models import FiatAccount
 from fundlab.models.resources import BankSummary
 
@@ -48,6 +48,7 @@ def expand(frame: pd.DataFrame, column: str = "object") -> pd.DataFrame:
         raise InvalidRequest(f"column={column!r}: {', '.join(taken)} exist already; rename them")
     new = pd.DataFrame(columns, index=frame.index)
     wide = pd.concat([frame.iloc[:, :there], new, frame.iloc[:, there:]], axis=1)
+    wide.attrs = dict(frame.attrs)  # what is known of its rows
     if all(isinstance(one, dict) or one is None for one in values):
         wide = wide.drop(columns=column)
     return wide
@@ -85,7 +86,11 @@ def _texts(frame: pd.DataFrame, column: str) -> list[str | None]:
 
     if column not in frame.columns:
         raise InvalidRequest(f"column={column!r}: there are {', '.join(map(str, frame.columns))}")
-    return [None if text is None or text is pd.NA else text for text in frame[column].tolist()]
+    texts = [None if pd.api.types.is_scalar(one) and pd.isna(one) else one
+             for one in frame[column].tolist()]  # fmt: skip
+    if others := [one for one in texts if not isinstance(one, str | None)]:
+        raise InvalidRequest(f"column={column!r} holds {a_type(others[0])}; give one of JSON text")
+    return texts
 
 
 def _read(text: str | None, column: str) -> dict[str, msgspec.Raw] | str | None:

@@ -285,3 +285,14 @@ def test_of_a_text_that_is_no_json_the_beginning_is_named(read: Any) -> None:
     with pytest.raises(InvalidRequest) as told:
         read(frame if read is expand else frame["object"])
     assert f"'{{{'x' * 79}'" in str(told.value)
+
+
+def test_what_was_expanded_still_knows_of_its_rows_and_a_missing_text_is_no_map() -> None:
+    frame = pd.DataFrame({"metadata": pd.Series(['{"a": "1"}', None], dtype="str")})
+    frame.attrs = {"since": "x"}
+    wide = expand(frame, "metadata")
+    assert wide.attrs == {"since": "x"}
+    assert wide["metadata_a"].tolist() == ["1", pd.NA]
+    assert maps(frame["metadata"]).tolist() == [{"a": "1"}, {}]
+    with pytest.raises(InvalidRequest, match="column='metadata' holds an int; give one of JSON"):
+        maps(pd.Series([5], name="metadata"))
