@@ -33,6 +33,7 @@ from fundlab.base.errors import (
     ProtocolError,
     ScopeMissing,
     SetAsideWarning,
+    a_type,
     number_of,
 )
 from fundlab.base.progress import expect, progress_bar
@@ -161,10 +162,18 @@ def load_balances(
     )
     found: set[Pair] = set()
     if profiles is not None and names is not None:
-        pairs = [(profile, asset) for profile in profiles for asset in names]
+        each = {one.casefold(): one for one in reversed(profiles)}  # ids have no case
+        codes = dict.fromkeys(map(str.upper, names))
+        pairs = [(profile, asset) for profile in reversed(each.values()) for asset in codes]
     else:
         if transfers is not None:
-            shown = [n for n in ("profile_id", "asset", "balance_asset") if n in transfers.columns]
+            names_of = getattr(transfers, "columns", ())
+            if isinstance(transfers, pa.Table) or not {"profile_id", "asset"} <= {*names_of}:
+                raise InvalidRequest(
+                    f"transfers is {a_type(transfers)}; give a pandas DataFrame that has "
+                    "profile_id and asset"
+                )
+            shown = [n for n in ("profile_id", "asset", "balance_asset") if n in names_of]
             found = pairs_of(to_arrow(transfers[shown], "transfers"))
         else:
             asked = ask_table(TABLES["transfers"], {"profile_ids": profiles}, "load_balances")

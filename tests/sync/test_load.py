@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
@@ -375,6 +376,17 @@ class TestBalances:
         frame = load_balances(service, profile_ids=["p-1", "p-2"], assets=["USD"], workers=3)
         assert len(frame) == 2
         assert {name for name, _ in service.calls} == {"get_profile_balance"}
+
+    def test_a_profile_in_two_cases_is_one_and_an_asset_has_its_code(self) -> None:
+        service = FakeService(self.records())
+        frame = load_balances(service, profile_ids=["p-1", "P-1", "p-2"], assets=["usd", "USD"])
+        assert [*zip(frame["profile_id"], frame["asset"], strict=True)] == [
+            ("p-1", "USD"), ("p-2", "USD")]  # fmt: skip
+
+    @pytest.mark.parametrize("transfers", [pd.DataFrame({"x": [1]}), pa.table({"asset": ["USD"]})])
+    def test_what_names_no_profiles_is_refused(self, transfers: Any) -> None:
+        with pytest.raises(InvalidRequest, match="give a pandas DataFrame that has profile_id and"):
+            load_balances(FakeService(self.records()), transfers=transfers)
 
     @pytest.mark.parametrize(
         ("named", "expected"),
