@@ -56,10 +56,10 @@ def backup(
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
-    """Copy what a backup lacks of the store, and read the copies back.
+    """Copy what a backup lacks of the store.
 
-    Nothing is ever removed there; it may run beside a sync. Of what an earlier run copied only the
-    sizes are looked at: 'fundlab restore' checks every byte.
+    The copies are read back; of what an earlier run copied only the sizes are looked at ('fundlab
+    restore' checks every byte). Nothing is ever removed there; it may run beside a sync.
     """
     done = existing_store(store).backup(destination)
     answer(vars(done), as_json, str(done))
