@@ -300,7 +300,7 @@ def refusal(desk: Desk, one: Happening, error: FundlabError, met: list[str]) -> 
     one_expired = one_expired and desk.keys < 2  # it was refused before, for its signature
     check(not one_expired, f"{one.what}: the token had ended, and nobody asked for one: {error}")
     of_the_store = isinstance(error, StoreError) and not isinstance(error, StoreLocked)
-    synced = any((desk.root / "store" / "manifests").glob("*.json"))
+    synced = any(files_of_folder(desk.root / "store").values())
     if of_the_store and synced and one.what != "restore":
         excuse = met or desk.unlocked or desk.troubled or desk.lost
         check(excuse, f"{one.what}: nothing went wrong, yet: {error}")
