@@ -54,6 +54,10 @@ _IDS: Final[tuple[str, ...]] = ("id", "ref_id", "profile_id")
 """Columns that come last in the workbook; a long reference makes paper too small to read."""
 
 
+_OF_BANK: Final = ("Bank reconciliation", "Bank proof of cash", "Bank open items")
+"""Tables that a report has where a bank's statement was given."""
+
+
 def write_report(
     report: Report, out: str | os.PathLike[str], formats: Sequence[str] = FORMATS
 ) -> Report:
@@ -74,10 +78,13 @@ def write_report(
         if "csv" in formats:
             with progress_bar(len(tables), "tables", "writing the CSV files") as bar:
                 for sheet in (*tables[1:], tables[0]):  # the first one last: it stands for them all
-                    files.append(folder / f"{stem}.{sheet.name.lower().replace(' ', '-')}.csv")
+                    files.append(_table_file(folder, stem, sheet.name))
                     with replacing(files[-1]) as unfinished:
                         write_csv(sheet.rows, unfinished)
                     bar.update()
+            for name in _OF_BANK:  # an earlier run's, which had a bank's statement
+                if (old := _table_file(folder, stem, name)) not in files:
+                    old.unlink(missing_ok=True)
         if "xlsx" in formats:
             files.insert(0, folder / f"{stem}.xlsx")
             shown = for_people(report, tables)
@@ -89,6 +96,10 @@ def write_report(
                 beside = replace(report, files=tuple(files))  # the page says where they are
                 unfinished.write_text(render_html(beside), encoding="utf-8")
     return replace(report, files=tuple(files))
+
+
+def _table_file(folder: Path, stem: str, table: str) -> Path:
+    return folder / f"{stem}.{table.lower().replace(' ', '-')}.csv"
 
 
 def sheets(report: Report) -> list[Sheet]:
@@ -121,11 +132,8 @@ def sheets(report: Report) -> list[Sheet]:
             found.append(Sheet(section.sheet, rows, note))
     if report.bank is not None:
         told = f"{report.bank.title}: {report.bank.verdict}"
-        for name, frame in (
-            ("Bank reconciliation", report.bank.statement),
-            ("Bank proof of cash", report.bank.proof),
-            ("Bank open items", report.bank.items),
-        ):
+        frames = (report.bank.statement, report.bank.proof, report.bank.items)
+        for name, frame in zip(_OF_BANK, frames, strict=True):
             found.append(Sheet(name, arrow_of(frame), told))
     return found
 

@@ -312,6 +312,17 @@ def test_one_run_at_a_time(october: tuple[Any, Path], tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == WRITTEN
 
 
+def test_no_table_of_an_earlier_run_stays_beside_those_of_this_one(
+    october: tuple[Any, Path], tmp_path: Path
+) -> None:
+    for name in ("bank-open-items", "bank-reconciliation", "own"):
+        (tmp_path / f"report-2026-10.{name}.csv").touch()
+    (tmp_path / "report-2026-09.bank-open-items.csv").touch()
+    made = reports.write_report(october[0], tmp_path, ["csv"])
+    others = {path.name for path in tmp_path.iterdir()} - {path.name for path in made.files}
+    assert others == {"report-2026-10.own.csv", "report-2026-09.bank-open-items.csv"}
+
+
 def test_what_killed_runs_left_of_any_report_is_swept_and_nothing_else(
     october: tuple[Any, Path], tmp_path: Path
 ) -> None:
