@@ -633,11 +633,12 @@ def lasting(desk: Desk, before: set[str]) -> None:
     number, _ = (
         json.loads((folder / "head").read_bytes()) if (folder / "head").exists() else (0, "")
     )
-    ahead = f"{number + 1:08d}.json"  # of a merge for whose head there was no room
+    # of a merge in whose last steps there was no more room: what was published before it stays
+    merging = {f"{number + 1:08d}.json", "head"}
     left = {
         name for name in loose(desk) - before
         if not Path(name).name.startswith("base-") or Path(name).name in named
-        if not (desk.troubled and Path(name).name == ahead)
+        if not (desk.troubled and Path(name).name in merging)
     }  # fmt: skip
     check(not left, f"done, and a power cut may take {sorted(left)}")
 
