@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.base.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest, a_type
 from fundlab.base.paths import local_path, opened
 from fundlab.exports.files import replacing, writing
 from fundlab.exports.plain import write_csv, write_json, write_parquet
@@ -128,6 +128,11 @@ def write_rows(
     ['"id","total"', '"t1","1000"', '"t2","225"']
     """
     target = local_path(path)
+    if not isinstance(rows, pd.DataFrame | pa.Table):
+        library = type(rows).__module__.partition(".")[0]
+        raise InvalidRequest(
+            f"rows is {a_type(rows)} of {library}; give an Arrow table or a pandas DataFrame"
+        )
     names = rows.columns if isinstance(rows, pd.DataFrame) else rows.column_names
     for column, times in Counter(map(str, names)).most_common(1):
         if times > 1:
@@ -137,6 +142,12 @@ def write_rows(
             rows = pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata()
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise InvalidRequest(f"rows: {'; '.join(map(str, error.args))}") from None
+        except UnicodeEncodeError:
+            raise InvalidRequest("rows: a text holds half a character, which no file can") from None
+    for position, field in enumerate(rows.schema):  # as Polars gives its texts
+        if pa.types.is_string_view(field.type):
+            column = rows.column(position).cast(pa.large_string())
+            rows = rows.set_column(position, field.with_type(pa.large_string()), column)
     if names_another(target, _checked(format)):
         raise InvalidRequest(
             f"path={str(path)!r} names another format than {format!r}: change one of the two"

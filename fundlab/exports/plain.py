@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from fundlab.base.progress import progress_bar
-from fundlab.exports.cells import as_text, harmless, is_text
+from fundlab.exports.cells import as_text, exact_decimals, harmless, is_text
 from fundlab.tables import TABLES
 
 BLOCK: Final = 65_536
@@ -62,7 +62,9 @@ def write_json(rows: pa.Table, path: Path) -> None:
         for block in blocks(rows, "writing the JSON file"):
             columns: list[list[Any]] = []
             for name, column in zip(block.column_names, block.columns, strict=True):
-                if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type):
+                kind = column.type
+                kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+                if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
                     columns.append(column.to_pylist())
                     continue
                 texts = as_text(column, name).to_pylist()
@@ -89,6 +91,12 @@ def verbatim(text: str | None) -> msgspec.Raw | str | None:
 
 def write_parquet(rows: pa.Table, path: Path) -> None:
     """Plain Arrow types, amounts as ``decimal128(38, 18)``; pages carry checksums."""
+    for position, field in enumerate(rows.schema):
+        column = rows.column(position)
+        as_text(column.slice(0, 0), field.name)  # refuses what has no exact text
+        if pa.types.is_decimal(field.type):
+            exact = exact_decimals(column, field.name)
+            rows = rows.set_column(position, field.with_type(exact.type), exact)
     options: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
     with pq.ParquetWriter(path, rows.schema, **options) as file:
         for block in blocks(rows, "writing the Parquet file", GROUP):

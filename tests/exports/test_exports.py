@@ -14,6 +14,7 @@ from typing import Any
 
 import openpyxl
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -341,3 +342,45 @@ def test_libreoffice_finds_no_formula_and_every_amount(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=180)
     shown = [row["amount"].replace(",", "") for row in read_csv(tmp_path / "x.csv")]
     assert [D(text) for text in shown] == [D(text) for text in amounts]
+
+
+NAIVE = pd.DataFrame({"t": [pd.Timestamp("2026-10-25 02:30")]})
+FAR = pa.table({"t": pa.array([32_472_144_000_000_000], pa.timestamp("us", "UTC"))})
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet", "xlsx"])
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (NAIVE, "holds times without a zone"), (pd.DataFrame({"x": [0.1]}), "no exact text"),
+        (pl.DataFrame({"x": [1]}), "is a DataFrame of polars; give an Arrow table or a pandas"),
+        (pd.Series([1]), "is a Series of pandas; give"),
+        (pd.DataFrame({"x": ["\ud800"]}, dtype=object), "a text holds half a character"),
+    ],
+)  # fmt: skip
+def test_every_format_refuses_the_same(rows: Any, said: str, format: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        exports.write_rows(rows, tmp_path / f"out.{format}", format)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "xlsx"])
+def test_a_time_that_no_nanoseconds_reach_is_refused_by_name(format: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="column 't' holds timestamp"):
+        exports.write_rows(FAR, tmp_path / f"out.{format}", format)
+
+
+def test_amounts_of_any_width_are_of_one_type_in_parquet(tmp_path: Path) -> None:
+    wide = pa.table({"a": pa.array([Decimal("1.5")], pa.decimal256(60, 30))})
+    exports.write_rows(wide, tmp_path / "a.parquet", "parquet")
+    assert pq.read_table(tmp_path / "a.parquet").schema.field("a").type == pa.decimal128(38, 18)
+
+
+def test_a_category_and_a_text_view_are_written_as_what_they_hold(tmp_path: Path) -> None:
+    coded = pd.DataFrame({"n": pd.Categorical([1]), "b": pd.Categorical([True])})
+    exports.write_rows(coded, tmp_path / "a.json", "json")
+    assert json.loads((tmp_path / "a.json").read_text()) == [{"n": 1, "b": True}]
+    views = pa.table({"a": pa.array(["x"], pa.string_view())})
+    for kind in ("csv", "json", "parquet", "xlsx"):
+        exports.write_rows(views, tmp_path / f"v.{kind}", kind)
+    assert json.loads((tmp_path / "v.json").read_text()) == [{"a": "x"}]
