@@ -183,10 +183,7 @@ class Transport:
                     break
                 tokens.reject(token)
             answer = without(answer, token, settings.client_secret)
-            if "Date" in answer.headers:
-                business = answer.headers.get("Sandbox-Time", "")
-                self._dated = answer.headers["Date"], env.now(), business
-            self._answered, self._instance = True, answer.headers.get("Sandbox-Instance", "")
+            self._note(answer)
             status = str(answer.status)
             named = answer.headers.get("X-Request-Id", "")
             if 0 < len(named) <= 128 and named.isascii() and named.isprintable():
@@ -256,15 +253,25 @@ class Transport:
             deadline=self._env.clock() + self._settings.call_timeout,
         )
 
+    def _note(self, answer: Answer) -> None:
+        """Who answers, and when it is there."""
+        if "Date" in answer.headers:
+            business = answer.headers.get("Sandbox-Time", "")
+            self._dated = answer.headers["Date"], self._env.now(), business
+        self._answered, self._instance = True, answer.headers.get("Sandbox-Instance", "")
+
+    def _ask_once(self) -> None:
+        """For an answer, where there was none so far."""
+        if not self._answered:
+            self._note(self.probe("list_events"))
+
     def instance(self) -> str | None:
         """Which of the sandboxes that were ever started there answers; ``None``: it does not say.
 
         By the last answer; asks for one where there was none so far.
         """
-        found = self._instance
-        if not self._answered:
-            found = self.probe("list_events").headers.get("Sandbox-Instance", "")
-        return found if _INSTANCE.fullmatch(found) else None
+        self._ask_once()
+        return self._instance if _INSTANCE.fullmatch(self._instance) else None
 
     @property
     def skew_s(self) -> float:
@@ -273,8 +280,9 @@ class Transport:
         return clock_skew(date, ours) or 0.0
 
     def service_ns(self, now: int) -> int:
-        """``now`` (ns since 1970, by this machine's clock) by that of the service, as its last
-        answer had it: a sandbox's is its business time."""
+        """``now`` (ns since 1970, by this machine's clock) by that of the service: a sandbox's is
+        its business time. By the last answer; asks for one where there was none so far."""
+        self._ask_once()
         date, ours, business = self._dated
         if business and not self._settings.is_production:
             with suppress(ValueError):  # not a sandbox of ours

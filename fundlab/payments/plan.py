@@ -817,8 +817,6 @@ def resume(
     if restored is not None:
         # What was paid after the backup: the journal does not know it, the service does. By its
         # clock where that is behind the one of the backup, and an hour earlier, as clocks differ.
-        # What the service's clock is, an answer of it says.
-        next(iter(client.list_transfers(max_rows=1)), None)
         behind = min(0, client.transport.service_ns(now()) - now())
         begin = Instant.from_ns(Instant.parse(restored).ns + behind - 3_600 * 10**9)
         for transfer in client.list_transfers(created_at_gte=str(begin), order="ASC"):
