@@ -525,7 +525,7 @@ def check_floor(plans: Sequence[WithdrawalPlan], left: Decimal) -> None:
     if floor is not None and least < floor:
         with_fee, change = "", _CHANGE
         if of_late:
-            with_fee = f"with a fee of {money_text(of_late)}, as others of late, "
+            with_fee = f"with {money_text(of_late)} of fees, as others had of late, "
             change = "give total= instead of amount=, which the fee is part of; nothing was sent"
         raise ActionRefused(
             "balance_floor",

@@ -72,7 +72,8 @@ class Settings:
     amounts without fees (of one by ``total`` that total, until its fee is known);
     ``allowed_accounts`` are the fiat accounts that may be paid: a list, or text with commas;
     ``balance_floor`` is what a withdrawal leaves available at least, by asset: a table, or text
-    such as ``USD=1000.00``. ``None`` sets no limit. ``only_own_payments`` says that nobody else
+    such as ``USD=1000.00``; a fee that is not known counts as high as any of late. ``None`` sets
+    no limit. ``only_own_payments`` says that nobody else
     pays from this service's profiles: a debit that no journal of this user knows is then a
     difference, not a piece of information.
     ``approvals`` is how many other people must have signed a withdrawal (0: none, at most 9):

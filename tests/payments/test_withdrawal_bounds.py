@@ -124,8 +124,9 @@ def cents(*texts: str | None) -> Any:
          "balance_floor", "95.00 USD would be left available in profile p"),
         ({}, {"balance_floor": {"USD": Decimal("92.00")}}, UNPAID, None, ""),
         ({}, {"balance_floor": {"USD": Decimal("92.01")}}, UNPAID, "balance_floor",
-         "with a fee of 3.00, as others of late, 92.00 USD would be left available in profile p, "
-         "less than your floor of 92.01 (setting balance_floor); give total= instead of amount="),
+         "with 3.00 of fees, as others had of late, 92.00 USD would be left available in "
+         "profile p, less than your floor of 92.01 (setting balance_floor); give total= instead "
+         "of amount="),
         ({}, {"balance_floor": {"USD": Decimal("94.01")}}, {}, "balance_floor",
          "94.00 USD would be left available in profile p, less than your floor of 94.01"),
         ({}, {}, {"recent": Recent((shown("t-2", ref_id="ONE"),), (), (), 0)}, "ref_id",
