@@ -588,8 +588,8 @@ def _floors(name: str, value: object) -> dict[str, Decimal]:
     accepted = "an amount by asset, such as 'USD=1000.00,EUR=500'"
     parts: list[tuple[Any, Any]] = []
     if isinstance(value, str):
-        parts = [(asset.strip(), amount) for asset, _, amount in
-                 (part.partition("=") for part in value.split(","))]  # fmt: skip
+        given = [part.partition("=") for part in value.split(",")]
+        parts = [(asset.strip() if sign else "", amount) for asset, sign, amount in given]
     elif isinstance(value, Mapping):
         parts = [*value.items()]
     assets = [asset for asset, _ in parts]

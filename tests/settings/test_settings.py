@@ -182,21 +182,12 @@ def test_urls_that_are_not(url: Any) -> None:
         ({"store": "~nobody-such/x"}, "given as store is not accepted; give the path of a folder"),
         ({"signing_keys": [CANARY]}, "the list given as signing_keys is not accepted; give a tab"),
         *(
-            ({"balance_floor": floor}, "given as balance_floor is not accepted; give an amount")
-            for floor in (
-                "USD=50,000",
-                "usd=5",
-                "USD=1,USD=2",
-                "USD",
-                "",
-                "=5",
-                "USD=",
-                "USD=5=6",
-                {"usd": "5"},
-                {5: "5"},
-                {},
-                [],
-            )
+            ({"balance_floor": floor}, "balance_floor is not accepted; give an amount by asset")
+            for floor in ("USD=50,000", "usd=5", "USD=1,USD=2", "USD", "", {"usd": "5"}, {}, [])
+        ),
+        *(
+            ({"balance_floor": floor}, "balance_floor is not accepted; give an amount as text")
+            for floor in ("USD=", "USD=5=6", "USD=1e5", {"USD": 0.5})
         ),
     ],
 )
