@@ -34,7 +34,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE, without_views
 from fundlab.base.errors import AnalysisError, first_line
 from fundlab.base.values import overflow
 from fundlab.decimals import types_mapper
@@ -298,7 +298,7 @@ class Workbench(ExitStack, Generic[FrameT]):
                 given[name] = column
             return cast("FrameT", given)
         in_arrow = isinstance(self._frame, pa.Table)
-        given = self._frame if in_arrow else _polars_to_arrow(self._frame)
+        given = without_views(self._frame) if in_arrow else _polars_to_arrow(self._frame)
         given = given.take(pa.array(place))
         for name, values in new.items():
             if name in given.column_names:

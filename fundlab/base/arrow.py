@@ -49,6 +49,15 @@ def exact_table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def without_views(rows: pa.Table) -> pa.Table:
+    """``rows`` with texts of a kind that files and engines take: Polars gives them as views."""
+    for position, field in enumerate(rows.schema):
+        if pa.types.is_string_view(field.type):
+            column = rows.column(position).cast(pa.large_string())
+            rows = rows.set_column(position, field.with_type(pa.large_string()), column)
+    return rows
+
+
 def numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
     """The integers, moments (nanoseconds) or flags of a column without nulls. Not to be written
     to: they may be those of the column."""

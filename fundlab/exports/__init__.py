@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pandas as pd
 import pyarrow as pa
 
+from fundlab.base.arrow import without_views
 from fundlab.base.errors import InvalidRequest, a_type
 from fundlab.base.paths import local_path, opened
 from fundlab.exports.files import replacing, writing
@@ -144,10 +145,7 @@ def write_rows(
             raise InvalidRequest(f"rows: {'; '.join(map(str, error.args))}") from None
         except UnicodeEncodeError:
             raise InvalidRequest("rows: a text holds half a character, which no file can") from None
-    for position, field in enumerate(rows.schema):  # as Polars gives its texts
-        if pa.types.is_string_view(field.type):
-            column = rows.column(position).cast(pa.large_string())
-            rows = rows.set_column(position, field.with_type(pa.large_string()), column)
+    rows = without_views(rows)
     if names_another(target, _checked(format)):
         raise InvalidRequest(
             f"path={str(path)!r} names another format than {format!r}: change one of the two"

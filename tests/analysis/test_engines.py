@@ -689,3 +689,9 @@ def test_an_engines_errors_are_ours(
     ours = type(error) if isinstance(error, SparkError) else becomes
     with pytest.raises(ours), engines.engine_errors():
         raise error
+
+
+def test_texts_that_polars_gives_as_views_are_texts() -> None:
+    rows = arrow([transfer("a"), transfer("b")])
+    viewed = rows.set_column(0, "id", rows.column("id").cast(pa.string_view()))
+    assert records(balances.running(viewed)) == records(balances.running(rows))
