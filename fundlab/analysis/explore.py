@@ -111,7 +111,8 @@ def explore(
     causes = explain(transfers, reported, assertions, opening)
     moved = transfers["asset"]
     if "balance_asset" in transfers:
-        moved = transfers["balance_asset"].astype("str").fillna(transfers["asset"].astype("str"))
+        other = transfers["balance_asset"].astype("object")  # categories take no other value
+        moved = other.where(other.notna(), moved.astype("object"))
     shown = [name for name in _COLUMNS if name in transfers]
     differences = []
     broken = table[~table["status"].isin(SOUND)]
