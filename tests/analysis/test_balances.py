@@ -472,7 +472,7 @@ def test_a_pair_of_bare_dates_is_of_the_zone_as_the_month_is() -> None:
     assert records(month) != records(fl.balances.roll_forward(rows, "2026-05"))
 
 
-def test_numpys_day_is_a_day_and_none_of_the_zone_is_named() -> None:
+def test_numpys_day_is_a_day() -> None:
     at = int(pd.Timestamp("2026-05-29T12:00:00Z").value)
     rows = decimal_typed([transfer("a", created_at=at, updated_at=at)])
     wanted = records(fl.balances.at(rows, "2026-05-29"))
