@@ -559,7 +559,7 @@ def _items_in(path: Path, account: str | None, asset: str) -> pd.DataFrame:
         whole = json.loads(path.read_bytes())
         rows, of = whole["items"], (whole.get("account"), whole.get("asset"))
         for row in rows:
-            row["amount"] = exact_amount(str(row["amount"]))
+            row["amount"] = exact_amount(row["amount"])
             for name in ("on", "cleared_on"):
                 row[name] = None if row[name] is None else date.fromisoformat(row[name])
         found = to_frame(pa.Table.from_pylist(rows, schema=ITEMS))

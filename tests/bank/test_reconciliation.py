@@ -964,6 +964,20 @@ def test_items_that_cannot_be_carried_on_are_refused(
         _items_in(path, "12345678", "USD")
 
 
+def test_an_amount_that_is_a_number_of_json_is_not_carried_on(tmp_path: Path) -> None:
+    """A float would round it: 123456789012345.123456789 is 123456789012345.12 then."""
+    found = bank.reconcile(paid([]), statement_of(tmp_path, "2026-01-01,100,100")).to_json()
+    path = tmp_path / "items.json"
+    path.write_text(json.dumps(found))
+    assert _items_in(path, None, "USD")["amount"].tolist() == [100]
+    for number in ("123456789012345.123456789", "100"):
+        as_number = json.dumps(found).replace('"amount": "100"', f'"amount": {number}')
+        assert number in as_number
+        path.write_text(as_number)
+        with pytest.raises(AnalysisError, match="is not what 'fundlab bank --json' prints"):
+            _items_in(path, None, "USD")
+
+
 def test_items_of_another_asset_are_not_carried_on(tmp_path: Path) -> None:
     entries = statement_of(tmp_path, "2026-01-01,100,100")
     found = bank.reconcile(paid([]), entries).items
