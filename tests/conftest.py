@@ -29,6 +29,9 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.runner import runtestprotocol
 
+for _name in [name for name in os.environ if name.startswith("FUNDLAB_")]:
+    del os.environ[_name]  # the settings of whoever runs the tests are not the tests'
+
 DEFAULT_SEED = 7
 SHOWN_S = 0.005
 """What takes longer ``--durations`` shows."""
