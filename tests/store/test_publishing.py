@@ -6,6 +6,7 @@ import errno
 import json
 import subprocess
 import sys
+import time
 from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
@@ -525,3 +526,30 @@ def test_of_which_months_rows_are_wanted(tmp_path: Path) -> None:
         (None, ["2026-01", "2026-02", "2026-04"]), (["2026-04", "2025-01"], ["2026-04"]), ([], []),
     ):  # fmt: skip
         assert [month for month, *_ in publishing._months(snapshot, only)] == found
+
+
+_AT_ONCE = """
+import sys, time, fundlab as fl
+from fundlab.base.errors import StoreError
+store = fl.Store(sys.argv[1])
+while time.time() < float(sys.argv[3]):
+    pass
+try:
+    store.publish(sys.argv[2], "delta")
+except StoreError as error:
+    assert "run it again" in str(error), error
+"""
+
+
+@pytest.mark.thorough
+def test_of_two_first_publications_at_once_every_row_is_there_once(
+    store: Store, tmp_path: Path
+) -> None:
+    for number in range(3):
+        place, begin = tmp_path / str(number), time.time() + 3  # once both are loaded
+        given = [sys.executable, "-c", _AT_ONCE, str(store.path), str(place), str(begin)]
+        both = [subprocess.Popen(given) for _ in range(2)]
+        assert [one.wait(120) for one in both] == [0, 0]
+        store.publish(place, "delta")
+        rows = deltalake.DeltaTable(place / "transfers").to_pyarrow_table().column("id").to_pylist()
+        assert sorted(rows) == sorted(store.read("transfers")["id"])
