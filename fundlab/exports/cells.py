@@ -35,10 +35,10 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
-def exact_decimals(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """``column`` as amounts; raises ``InvalidRequest`` where one of them does not fit."""
+def exactly(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+    """``column`` as a ``kind``; raises ``InvalidRequest`` where a value does not fit."""
     try:
-        return column.cast(AMOUNT_TYPE)
+        return column.cast(kind)
     except pa.ArrowInvalid as error:
         raise InvalidRequest(f"column {name!r} holds {column.type}: {error}") from None
 
@@ -58,18 +58,12 @@ def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if pa.types.is_timestamp(kind):
         if kind.tz is None:
             raise InvalidRequest(f"column {name!r} holds times without a zone; give them one")
-        try:
-            utc = column.cast(pa.timestamp("ns", "UTC"))
-        except pa.ArrowInvalid as error:
-            raise InvalidRequest(f"column {name!r} holds {kind}: {error}") from None
+        utc = exactly(column, name, pa.timestamp("ns", "UTC"))
         digits = pc.strftime(utc.cast(pa.timestamp("ns")), "%Y-%m-%dT%H:%M:%S")
         trimmed = pc.replace_substring_regex(digits, r"\.?0+\z", "")
         return pc.binary_join_element_wise(trimmed, "Z", "")
     if pa.types.is_duration(kind):  # as exact seconds
-        try:
-            ns = column.cast(pa.duration("ns")).cast(pa.int64())
-        except pa.ArrowInvalid as error:
-            raise InvalidRequest(f"column {name!r} holds {kind}: {error}") from None
+        ns = exactly(column, name, pa.duration("ns")).cast(pa.int64())
         column = pc.multiply(
             ns.cast(pa.decimal128(19, 0)), pa.scalar("0.000000001").cast(pa.decimal128(10, 9))
         )
@@ -78,7 +72,7 @@ def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
             f"column {name!r} holds {kind}, which has no exact text; give decimals, times, text, "
             "flags or whole numbers"
         )
-    amounts = exact_decimals(column, name)
+    amounts = exactly(column, name, AMOUNT_TYPE)
     chunks: list[pa.Array] = []
     for chunk in amounts.chunks:
         texts = DecimalArray.from_arrow(chunk).astype("string[pyarrow]").__arrow_array__()

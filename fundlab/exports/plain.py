@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.progress import progress_bar
-from fundlab.exports.cells import as_text, exact_decimals, harmless, is_text
+from fundlab.exports.cells import as_text, exactly, harmless, is_text
 from fundlab.tables import TABLES
 
 BLOCK: Final = 65_536
@@ -40,9 +41,8 @@ def write_csv(rows: pa.Table, path: Path) -> None:
         for block in blocks(rows, "writing the CSV file"):
             columns = []
             for name, column in zip(block.column_names, block.columns, strict=True):
-                kind = column.type
                 texts = as_text(column, name)
-                if is_text(kind.value_type if pa.types.is_dictionary(kind) else kind):
+                if is_text(_held(column.type)):
                     texts = harmless(texts)
                 columns.append(texts)
             file.write_table(pa.Table.from_arrays(columns, schema=schema))
@@ -62,8 +62,7 @@ def write_json(rows: pa.Table, path: Path) -> None:
         for block in blocks(rows, "writing the JSON file"):
             columns: list[list[Any]] = []
             for name, column in zip(block.column_names, block.columns, strict=True):
-                kind = column.type
-                kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+                kind = _held(column.type)
                 if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
                     columns.append(column.to_pylist())
                     continue
@@ -94,13 +93,18 @@ def write_parquet(rows: pa.Table, path: Path) -> None:
     for position, field in enumerate(rows.schema):
         column = rows.column(position)
         as_text(column.slice(0, 0), field.name)  # refuses what has no exact text
-        if pa.types.is_decimal(field.type):
-            exact = exact_decimals(column, field.name)
-            rows = rows.set_column(position, field.with_type(exact.type), exact)
+        if pa.types.is_decimal(_held(field.type)):
+            exact = exactly(column, field.name, AMOUNT_TYPE)
+            rows = rows.set_column(position, field.with_type(AMOUNT_TYPE), exact)
     options: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
     with pq.ParquetWriter(path, rows.schema, **options) as file:
         for block in blocks(rows, "writing the Parquet file", GROUP):
             file.write_table(block)
+
+
+def _held(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values, as categories or not."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def blocks(rows: pa.Table, doing: str, size: int = BLOCK) -> Iterator[pa.Table]:

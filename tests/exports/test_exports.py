@@ -371,9 +371,12 @@ def test_a_time_that_no_nanoseconds_reach_is_refused_by_name(format: str, tmp_pa
 
 
 def test_amounts_of_any_width_are_of_one_type_in_parquet(tmp_path: Path) -> None:
-    wide = pa.table({"a": pa.array([Decimal("1.5")], pa.decimal256(60, 30))})
-    exports.write_rows(wide, tmp_path / "a.parquet", "parquet")
-    assert pq.read_table(tmp_path / "a.parquet").schema.field("a").type == pa.decimal128(38, 18)
+    wide = pa.array([Decimal("1.5")], pa.decimal256(60, 30))
+    coded = pa.array([Decimal("1.5")], pa.decimal128(9, 2)).dictionary_encode()
+    exports.write_rows(pa.table({"a": wide, "b": coded}), tmp_path / "a.parquet", "parquet")
+    found = pq.read_table(tmp_path / "a.parquet")
+    assert found.schema.types == [pa.decimal128(38, 18)] * 2
+    assert found.to_pylist() == [{"a": Decimal("1.5"), "b": Decimal("1.5")}]
 
 
 def test_a_category_and_a_text_view_are_written_as_what_they_hold(tmp_path: Path) -> None:
