@@ -89,7 +89,7 @@ def timeline(
         for name, value in (("transfer_id", transfer_id), ("identity_id", identity_id)):
             if value is not None:
                 own = pc.utf8_lower(decoded.column(name))  # ids have no case
-                decoded = decoded.filter(pc.fill_null(pc.equal(own, value.lower()), False))
+                decoded = decoded.filter(pc.fill_null(pc.equal(own, str(value).lower()), False))
         decoded = decoded.append_column("event_id", decoded.column("id"))
         at = decoded.column("at").to_numpy()
         since = pa.array(np.diff(at, prepend=0), pa.int64(), mask=np.arange(len(at)) == 0)

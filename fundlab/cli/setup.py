@@ -390,7 +390,8 @@ def new_key(
         raise
     say(
         f"The private key is in {out} (mode 0600). Register the public key on the credential, then "
-        f"set FUNDLAB_SIGNING_KEY={out} and FUNDLAB_SIGNING_KEY_ID to the id it gets there."
+        f"set FUNDLAB_SIGNING_KEY={out.absolute()} and FUNDLAB_SIGNING_KEY_ID to the id it gets "
+        "there."
     )
     if alg == "EdDSA":
         say(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pandas as pd
@@ -54,6 +55,8 @@ KINDS: dict[str, Any] = {
 def test_the_course_of_a_transfer(kind: str) -> None:
     result = records(events.timeline(KINDS[kind](EVENTS), transfer_id="t1"))
     assert records(events.timeline(KINDS[kind](EVENTS), transfer_id="T1")) == result  # no case
+    of_another = uuid.UUID(int=1)  # as a UUID, which is no text
+    assert records(events.timeline(KINDS[kind](EVENTS), transfer_id=of_another)) == []
     names = ("at", "event_id", "status", "since_previous")
     assert [tuple(row[name] for name in names) for row in result] == [
         (f"{STAMP}2+00:00", "e1", "PENDING", None),
