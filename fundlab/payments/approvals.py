@@ -62,6 +62,7 @@ _SIGNED_AS: Final = b"fundlab approval 1"
 _LARGEST: Final = 1 << 24  # some 10,000 payments with their cards
 _LONGEST: Final = 366 * DAY
 _ASKED: Final = {*CreateFiatWithdrawal.model_fields}
+"""What a body may hold: what a withdrawal is planned by."""
 _MEMBERS: Final = {
     "format": str, "base_url": str, "client_id": str, "bodies": list, "allow_duplicate": bool,
     "by": str, "why": str, "asked_at": str, "expires_at": str, "saw": list,
@@ -179,7 +180,10 @@ def read_request(path: Path) -> PaymentRequest:
             and {name: type(value) for name, value in said.items()} == _MEMBERS
             and said["format"] == _FORMAT
             and said["bodies"]
-            and all(_is_asked_for(json.loads(body)) for body in said["bodies"])
+            and all(
+                isinstance(body, dict) and body.keys() <= _ASKED
+                for body in map(json.loads, said["bodies"])
+            )
             and all(isinstance(line, str) for line in said["saw"])
         )
         for name in ("asked_at", "expires_at"):
@@ -192,11 +196,6 @@ def read_request(path: Path) -> PaymentRequest:
             "the file again"
         )
     return PaymentRequest(content, path)
-
-
-def _is_asked_for(body: object) -> bool:
-    """Whether it is what a withdrawal is planned by, and nothing else."""
-    return isinstance(body, dict) and body.keys() <= _ASKED
 
 
 # ------------------------------------------------------------------------------ people

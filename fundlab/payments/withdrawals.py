@@ -519,8 +519,9 @@ def check_floor(plans: Sequence[WithdrawalPlan], left: Decimal) -> None:
     if that may be less than the own floor of the asset: with a fee as high as any of late."""
     plan = plans[0]
     floor = own_floor(plan)
-    of_late = exact_sum(usual_fees(one)[-1] for one in plans if one.total is None
-                        and usual_fees(one))  # fmt: skip
+    of_late = exact_sum(
+        fees[-1] for one in plans if one.total is None and (fees := usual_fees(one))
+    )
     least = EXACT.subtract(left, of_late)
     if floor is not None and least < floor:
         with_fee, change = "", _CHANGE

@@ -585,21 +585,16 @@ def _people(name: str, value: object) -> int:
 
 
 def _floors(name: str, value: object) -> dict[str, Decimal]:
-    accepted = "an amount by asset, such as 'USD=1000.00,EUR=500'"
     parts: list[tuple[Any, Any]] = []
     if isinstance(value, str):
         given = [part.partition("=") for part in value.split(",")]
         parts = [(asset.strip() if sign else "", amount) for asset, sign, amount in given]
     elif isinstance(value, Mapping):
         parts = [*value.items()]
-    assets = [asset for asset, _ in parts]
-    if not parts or len({*assets}) < len(assets) or not all(map(_is_an_asset, assets)):
-        raise invalid(name, value, accepted)
+    assets = [asset for asset, _ in parts if re.fullmatch("[A-Z0-9]+", str(asset))]
+    if not parts or len({*assets}) < len(parts):
+        raise invalid(name, value, "an amount by asset, such as 'USD=1000.00,EUR=500'")
     return {asset: _limit(name, amount) for asset, amount in parts}
-
-
-def _is_an_asset(name: object) -> bool:
-    return isinstance(name, str) and bool(re.fullmatch("[A-Z0-9]+", name))
 
 
 def _account_ids(name: str, value: object) -> tuple[str, ...]:

@@ -82,12 +82,11 @@ def member(text: str, name: str) -> str | None:
 
 
 def _texts(frame: pd.DataFrame, column: str) -> list[str | None]:
-    import pandas as pd
 
     if column not in frame.columns:
         raise InvalidRequest(f"column={column!r}: there are {', '.join(map(str, frame.columns))}")
-    texts = [None if pd.api.types.is_scalar(one) and pd.isna(one) else one
-             for one in frame[column].tolist()]  # fmt: skip
+    gone = frame[column].isna().tolist()
+    texts = [None if lost else one for one, lost in zip(frame[column].tolist(), gone, strict=True)]
     if others := [one for one in texts if not isinstance(one, str | None)]:
         raise InvalidRequest(f"column={column!r} holds {a_type(others[0])}; give one of JSON text")
     return texts
