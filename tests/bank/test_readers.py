@@ -368,7 +368,7 @@ def test_a_csv_of_any_columns_newest_first(tmp_path: Path) -> None:
         german(GERMAN.replace("1.487,50", "1.487,40"), tmp_path)
     with pytest.raises(StatementError, match=r"closing= gives 1, the file declares 1487\.5"):
         german(GERMAN, tmp_path, closing=1)
-    with pytest.raises(AnalysisError, match="there is no column 'Konto'"):
+    with pytest.raises(AnalysisError, match="it has no column 'Konto'"):
         german(GERMAN, tmp_path, columns={**COLUMNS, "account": "Konto"})
     with pytest.raises(AnalysisError, match=r"unknown balence \(did you mean balance\?\)"):
         german(GERMAN, tmp_path, columns={"balence": "Saldo"})
@@ -500,3 +500,10 @@ def test_a_statement_stands_by_its_end(given: dict[str, int], place: tuple[int, 
 def test_a_statement_must_be_given() -> None:
     with pytest.raises(AnalysisError, match="no statement file is given; give one path or more"):
         statements.read()
+
+
+def test_a_sum_that_no_column_holds_is_refused_by_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "large.csv"
+    path.write_text(f"date,amount\n2026-10-01,{'9' * 20}\n2026-10-02,{'9' * 20}\n")
+    with pytest.raises(AnalysisError, match=r"large\.csv is not a valid csv statement: .* integer"):
+        statements.read(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -727,8 +728,8 @@ def test_the_command_reconciles_a_store(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_statement_to_try_it_on_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cli.run(["bank", "sample", "--out", str(tmp_path)])
-    command = capsys.readouterr().out.removeprefix("try: fundlab ").split()
+    cli.run(["bank", "sample", "--out", str(tmp_path / "a folder")])
+    command = shlex.split(capsys.readouterr().out.removeprefix("try: fundlab "))
     with pytest.raises(typer.Exit):
         cli.run(command)
     assert "4 items unexplained." in capsys.readouterr().out
