@@ -88,7 +88,7 @@ def changes(
     """``transfer_id``, ``profile_id``, ``asset``, ``at``, ``change``, by ``at``, ties by id: the
     signed change each transfer that counts makes (decimal), to which asset and when.
 
-    ``by`` is a column of times. ``basis="settled"`` stands for ``by="settled_at"``, the column of
+    ``by`` is a column of times. ``basis="settled"`` means ``by="settled_at"``, the column of
     ``store.read("transfers", settled=True)``; in the view ``available`` a debit then counts from
     when it is made. ``"created"`` is ``created_at``, and so is the default of every analysis; a
     report's is ``settled``. Raises :class:`AnalysisError` for missing columns and rows nobody can

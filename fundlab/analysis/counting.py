@@ -87,7 +87,7 @@ def looked_through(transfers: object, basis: Basis) -> Iterator[None]:
 
 
 def moment_of(basis: Basis | None, by: str = "created_at") -> str:
-    """The column of times that ``basis`` stands for; without it ``by``."""
+    """The column of times that ``basis`` means; without it ``by``."""
     if basis is None:
         return by
     choice("basis", basis, tuple(MOMENTS))

@@ -415,7 +415,7 @@ def _read(path: Path) -> pa.Table:
         at = [moment_ns(text, f"{path}: at") for text in rows.column("at").to_pylist()]
         exact = rows.column("price").cast(AMOUNT_TYPE)
     except FileNotFoundError:
-        raise AnalysisError(f"prices: there is no file {path}") from None
+        raise AnalysisError(f"prices: the file {path} does not exist") from None
     except (OSError, pa.ArrowException, KeyError) as error:
         problem = first_line(error)
         raise AnalysisError(

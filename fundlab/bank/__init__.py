@@ -1,7 +1,7 @@
-"""The bank's side: statements that prove themselves, and what their entries stand for.
+"""The bank's side: statements that prove themselves, and the transfers that they book.
 
 ``read`` takes the files of any bank into typed frames, proved; ``match`` finds which transfers the
-entries stand for; ``reconcile`` gives the reconciliation and the proof of cash of a period;
+entries book; ``reconcile`` gives the reconciliation and the proof of cash of a period;
 ``accept`` records what a person decides of what is open.
 """
 

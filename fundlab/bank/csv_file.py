@@ -226,7 +226,7 @@ def table_of(
     names = {name.strip().lower() for name in shown}
     for name in columns.values():
         if name.strip().lower() not in names:
-            raise ValueError(f"there is no column {name!r}; the columns are {', '.join(shown)}")
+            raise ValueError(f"it has no column {name!r}; the columns are {', '.join(shown)}")
     raise ValueError(
         f"a date and an amount column are needed; the columns are {shorten(', '.join(shown))}. "
         "Say in a bank profile which is which; 'fundlab bank profile new FILE' proposes one. Where "

@@ -1,4 +1,4 @@
-"""Which transfers a bank's entries stand for: one for one, or several by their exact sum.
+"""Which transfers a bank's entries book: one for one, or several by their exact sum.
 
 Evidence goes from strong to weak, step by step: what a person accepted, references, amounts with a
 counterparty, amounts alone, sums. A step collects every group that is possible among what is still

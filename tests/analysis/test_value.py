@@ -238,7 +238,7 @@ def test_the_service_says_dollars_and_no_other_currency() -> None:
             for without_unit in ("+30", "1 30", "1 30D", "3e1", "", None, True, 30, 30.0,
                                  np.int32(30), np.float32(3), np.timedelta64(30))
         ),
-        ({}, {"prices": "nowhere.csv"}, "prices: there is no file nowhere.csv"),
+        ({}, {"prices": "nowhere.csv"}, "prices: the file nowhere.csv does not exist"),
         ({}, {"prices": "https://example.com/p.csv"}, "give a file of this machine, or a store"),
         ({"created_at": None}, {}, "does not say at what time to value its amounts: it has no "
          "column created_at, at or observed_at among .*, total, .*; give a moment for all of them, "

@@ -241,8 +241,8 @@ def test_habits_that_cannot_be_meant_are_named() -> None:
     for habits, told in (
         ({"decimal": ";"}, r"decimal=';' is not one of '\.', ','"),
         ({"columns": {"much": "amount"}}, "unknown much"),
-        ({"columns": {"memo": "text"}}, "there is no column 'text'; the columns are date, amount"),
-        ({"columns": {"booked_on": "1", "amount": "3"}}, "there is no column '1'; the col"),
+        ({"columns": {"memo": "text"}}, "it has no column 'text'; the columns are date, amount"),
+        ({"columns": {"booked_on": "1", "amount": "3"}}, "it has no column '1'; the col"),
     ):  # fmt: skip
         with pytest.raises((ValueError, AnalysisError), match=told):
             page_of(*lines, **habits)
