@@ -36,8 +36,16 @@ _INSTANT = re.compile(
 _MONTH: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _UNSET = re.compile(r"0001-01-01[Tt]00:00:00(?:\.0{1,9})?(?:[Zz]|[+-]00:00)", re.ASCII)
+UUID: Final = r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
+_UUID = re.compile(UUID)
 _LENGTHS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def id_text(text: str) -> str:
+    """An id of the service as tables hold it: a UUID in small letters, as RFC 9562 writes it,
+    because ids compare without regard to case; any other as it is."""
+    return text.lower() if _UUID.fullmatch(text) else text
 
 
 class Amount(Decimal):

@@ -191,7 +191,9 @@ def completions(events: Snapshot) -> pa.Table:
             done = pc.match_substring_regex(rows.column("type"), _SAYS_COMPLETED)
             rows = rows.filter(pc.fill_null(done, False))
             texts = rows.column("object").to_pylist()
-            named = pa.array([text and member(text, "id") for text in texts], pa.string())
+            named = pa.array(
+                [text and member(text, "id", of_id=True) for text in texts], pa.string()
+            )
             at = rows.column("created_at").cast(pa.int64())
             columns = [named, at, rows.column(FROM)]
             found.append(pa.Table.from_arrays(columns, schema=_COMPLETIONS))

@@ -38,7 +38,7 @@ from fundlab.base.errors import (
 )
 from fundlab.base.progress import expect, progress_bar
 from fundlab.base.threads import gathered
-from fundlab.base.values import Instant, span_ns
+from fundlab.base.values import Instant, id_text, span_ns
 from fundlab.client.arguments import (
     AddressLoad,
     EventLoad,
@@ -224,7 +224,7 @@ def observe_balances(
         if found.asset != asset:
             raise ProtocolError(f"balances: asked for {asset!r}, the answer is of {found.asset!r}")
         return {
-            "profile_id": profile_id,
+            "profile_id": id_text(profile_id),
             "asset": asset,
             "available": found.available.text,
             "trading": found.trading.text,

@@ -41,7 +41,7 @@ from fundlab.base.errors import (
 )
 from fundlab.base.exact import AMOUNT
 from fundlab.base.garbage import no_search
-from fundlab.base.values import Amount, Instant, unless_unset
+from fundlab.base.values import UUID, Amount, Instant, id_text, unless_unset
 from fundlab.models import FiatNetworkInstructions
 from fundlab.tables.plain_pages import INSTRUCTIONS, read_plain
 from fundlab.tables.schema import Column, Kind, Table, find_table, parse_instants
@@ -139,7 +139,7 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1, set_aside: bo
         except DataError as error:
             id_ = None
             with suppress(KeyError, msgspec.ValidationError):
-                id_ = msgspec.json.decode(_members(raw)["id"], type=str) or None
+                id_ = id_text(msgspec.json.decode(_members(raw)["id"], type=str)) or None
             invalid.append(InvalidRow(table.name, id_, bytes(raw).decode(), error.reason))
         else:
             read.append(raw)
@@ -282,7 +282,7 @@ def _array(
                 pass  # named below
         parse = Instant.parse
     elif column.name not in table.required or "" not in values:
-        return texts
+        return _in_small_letters(texts) if column.is_id else texts
     for position, text in enumerate(values):
         problem = "" if text or text is None else "empty"
         try:
@@ -296,6 +296,11 @@ def _array(
                 field=column.name, value=text,
             )  # fmt: skip
     raise DataError("malformed", table=table.name, page=page, field=column.name)
+
+
+def _in_small_letters(ids: pa.Array) -> pa.Array:
+    """``ids``, each as ``id_text`` gives it."""
+    return pc.if_else(pc.match_substring_regex(ids, rf"\A{UUID}\z"), pc.ascii_lower(ids), ids)
 
 
 def _objects(names: Sequence[str], columns: Sequence[Any]) -> Iterable[bytes | None] | None:

@@ -42,6 +42,8 @@ def document() -> str:
         "# Tables\n\n"
         "Every table that loads and the store give, generated from the models. Any value may be\n"
         "missing except those of the key. Enumerations keep values the interface does not list.\n"
+        "Ids of the service that are UUIDs are in small letters, however they came: they have no\n"
+        "case. `ref_id`, `memo` and what is kept as JSON stay as they came.\n"
     ]
     for table in TABLES.values():
         key = ", ".join(f"`{name}`" for name in table.key)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from fundlab.base.errors import InvalidRequest, a_type
+from fundlab.base.values import id_text
 from fundlab.models import FiatAccount
 from fundlab.models.resources import BankSummary
+from fundlab.tables.schema import is_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +26,8 @@ def expand(frame: pd.DataFrame, column: str = "object") -> pd.DataFrame:
 
     The new ones are called ``object_id``, ``object_status`` …, in the order of the alphabet
     (``object.type`` where the frame has an ``object_type`` of its own), and are ``string``: texts
-    as they are, anything else as its own JSON. Where a row lacks a member it is missing. What is
-    no object stays where it is.
+    as they are, the ids in an event's ``object`` as in the other tables, anything else as its own
+    JSON. Where a row lacks a member it is missing. What is no object stays where it is.
 
     Raises ``InvalidRequest`` for a column that is not there or holds no JSON, or some that is
     nested too deep.
@@ -39,7 +41,8 @@ def expand(frame: pd.DataFrame, column: str = "object") -> pd.DataFrame:
     others = set(map(str, frame.columns))
     columns = {
         f"{column}{'.' if f'{column}_{name}' in others else '_'}{name}": pd.array(
-            [_plain(one.get(name)) for one in objects], dtype="string"
+            [_plain(one.get(name), column == "object" and is_id(name)) for one in objects],
+            dtype="string",
         )
         for name in names
     }
@@ -72,11 +75,12 @@ def maps(texts: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(read, index=texts.index, name=texts.name, dtype=object)
 
 
-def member(text: str, name: str) -> str | None:
-    """What the JSON object ``text`` holds under ``name``: a text as it is, anything else as its own
-    JSON. ``None`` where that is nothing or null, or the text not an object or nested too deep."""
+def member(text: str, name: str, *, of_id: bool = False) -> str | None:
+    """What the JSON object ``text`` holds under ``name``: a text as it is, or as the tables have an
+    id of the service, anything else as its own JSON. ``None`` where that is nothing or null, or the
+    text not an object or nested too deep."""
     try:
-        return _plain(_members.decode(text).get(name))
+        return _plain(_members.decode(text).get(name), of_id)
     except (msgspec.ValidationError, RecursionError):
         return None
 
@@ -105,11 +109,12 @@ def _read(text: str | None, column: str) -> dict[str, msgspec.Raw] | str | None:
         ) from None
 
 
-def _plain(raw: msgspec.Raw | None) -> str | None:
+def _plain(raw: msgspec.Raw | None, of_id: bool = False) -> str | None:
     if raw is None or bytes(raw) == b"null":
         return None
     text = bytes(raw).decode()
-    return msgspec.json.decode(raw, type=str) if text.startswith('"') else text
+    text = msgspec.json.decode(raw, type=str) if text.startswith('"') else text
+    return id_text(text) if of_id else text
 
 
 def bank_summary(owner: Any, instructions: Any) -> BankSummary:

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum kind { TEXT, AMOUNT, INSTANT, FLAG, COUNT, JSON, KEPT };
+enum kind { TEXT, AMOUNT, INSTANT, FLAG, COUNT, JSON, KEPT, ID };
 enum { NOT_PLAIN = -1, NO_ROOM = -2, DEEPEST = 64, MOST_COLUMNS = 256 };
 
 typedef struct { const char *name; int32_t length, kind, required; } column;
@@ -158,7 +158,7 @@ static const char *record(const char *body, const char *p, const char *end, cons
             row[n] = (span){0, -1};
         } else {
             switch (kind) {
-            case TEXT: case AMOUNT: case INSTANT:
+            case TEXT: case ID: case AMOUNT: case INSTANT:
                 if (*p != '"' || !(p = text(p, end, &escaped))) return 0;
                 start++;
                 row[n] = (span){(uint32_t)(start - body), (int32_t)(p - 1 - start)};
@@ -241,7 +241,7 @@ int32_t read_page(const char *body, int64_t length, const char *items, const col
         places[n] = (place){found->size, 0, 0, size, nulls};
         found->size += ((rows + 7) / 8 + 63) / 64 * 64;
         places[n].offsets = found->size;
-        if (kind == TEXT || kind == JSON || kind == KEPT)
+        if (kind == TEXT || kind == ID || kind == JSON || kind == KEPT)
             found->size += (4 * (rows + 1) + 63) / 64 * 64;
         places[n].data = found->size;
         found->size += (size + 63) / 64 * 64;
@@ -343,6 +343,25 @@ static int count_of(const char *p, int32_t length, int64_t *found) {
     return 1;
 }
 
+/* What is written from `at` to `end`, if it is a UUID. */
+static void uuid_in_small_letters(char *at, const char *end) {
+    static const int words[] = {0, 8, 16, 24, 28};
+    uint64_t capitals = 0, eight;
+    if (end - at != 36) return;
+    for (int n = 0; n < 5; n++) { /* of letters, only they lack this bit */
+        memcpy(&eight, at + words[n], 8);
+        capitals |= eight >> 1 & ~eight & 0x2020202020202020u;
+    }
+    if (!capitals) return; /* nearly always */
+    for (int n = 0; n < 36; n++) {
+        int dash = n == 8 || n == 13 || n == 18 || n == 23;
+        char small = (char)(at[n] | 0x20);
+        if (dash ? at[n] != '-' : !digit(at[n]) && (small < 'a' || small > 'f')) return;
+    }
+    for (; at < end; at++)
+        if (*at >= 'A') *at = (char)(*at | 0x20);
+}
+
 /* Fill the buffers of all columns, each where its place in memory is. */
 int32_t write_columns(const char *body, const column *columns, int32_t count, const span *spans,
                       int64_t rows, const place *places, char *memory) {
@@ -361,11 +380,12 @@ int32_t write_columns(const char *body, const column *columns, int32_t count, co
             int64_t whole = 0;
             valid[at / 8] |= (uint8_t)(there << at % 8);
             switch (kind) {
-            case TEXT: case JSON: case KEPT:
+            case TEXT: case ID: case JSON: case KEPT:
                 offsets[at] = (int32_t)(to - data);
                 if (!there) break;
                 if (escaped) to = unescaped(to, p, p + one.length);
                 else { memcpy(to, p, (size_t)one.length); to += one.length; }
+                if (kind == ID) uuid_in_small_letters(data + offsets[at], to);
                 break;
             case AMOUNT:
                 if (there && (escaped || !amount(p, one.length, &units))) return NOT_PLAIN;
@@ -381,7 +401,7 @@ int32_t write_columns(const char *body, const column *columns, int32_t count, co
                 data[at / 8] |= (char)((there && *p == 't') << at % 8);
             }
         }
-        if (kind == TEXT || kind == JSON || kind == KEPT) offsets[rows] = (int32_t)(to - data);
+        if (kind == TEXT || kind == ID || kind == JSON || kind == KEPT) offsets[rows] = (int32_t)(to - data);
     }
     return 0;
 }

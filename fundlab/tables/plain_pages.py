@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,8 @@ from fundlab.base.compiled import load
 from fundlab.tables.schema import Kind, Table, find_table
 
 INSTRUCTIONS: Final = "fiat_network_instructions"
-_KINDS: Final[Sequence[Kind | None]] = (  # in the order of plain_pages.c
-    "text", "amount", "instant", "flag", "count", "json", None,
+_KINDS: Final[Sequence[Kind | Literal["id"] | None]] = (  # in the order of plain_pages.c
+    "text", "amount", "instant", "flag", "count", "json", None, "id",
 )  # fmt: skip
 _NO_ROOM: Final = -2
 
@@ -47,7 +47,7 @@ def _layout(name: str, kept: tuple[str, ...]) -> tuple[Any, list[pa.DataType]] |
     columns = [
         (
             column.name,
-            "text" if column.kind == "enum" else column.kind,
+            "id" if column.is_id else "text" if column.kind == "enum" else column.kind,
             column.name in table.required,
         )
         for column in table.columns[:-1]

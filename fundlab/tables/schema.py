@@ -3,7 +3,8 @@
 =============  ======================================================  =======================
 a column of    is in Arrow, and on disk                                in a DataFrame
 =============  ======================================================  =======================
-text, ids      ``string``                                              ``string``
+text           ``string``                                              ``string``
+ids            ``string``: a UUID in small letters, however it came    ``string``
 amounts        ``decimal128(38, 18)``                                  ``decimal``
 moments        ``timestamp('ns', 'UTC')``                              ``datetime64[ns, UTC]``
 enumerations   ``string`` (values nobody listed survive)               ``category``
@@ -76,6 +77,12 @@ class BalanceObservation(Resource):
     observed_at: Instant
 
 
+def is_id(member: str) -> bool:
+    """Whether a member of this name is an id of the service, which has no case; what a caller or a
+    wire called something stays as it is."""
+    return member == "id" or (member.endswith("_id") and member not in ("ref_id", "memo_id"))
+
+
 @dataclass(frozen=True)
 class Column:
     """One column: its name, what it holds, and the listed values where it is an enumeration."""
@@ -84,6 +91,11 @@ class Column:
     kind: Kind
     type: pa.DataType
     members: tuple[str, ...] = ()
+
+    @property
+    def is_id(self) -> bool:
+        """Whether it holds ids of the service."""
+        return is_id(self.name)
 
 
 @dataclass(frozen=True)

@@ -357,7 +357,7 @@ def conversion_ends(links: pa.Table) -> pa.Table:
         for batch in links.to_batches()
         for row_id, text in zip(*(column.to_pylist() for column in batch.columns), strict=True)
         for name in ("from_transfer_id", "to_transfer_id")
-        if (end := member(text, name)) and end != row_id
+        if (end := member(text, name, of_id=True)) and end != row_id
     ]
     columns = zip(*ends, strict=True) if ends else [()] * len(_END)
     return pa.table([pa.array(column, pa.string()) for column in columns], schema=_END)

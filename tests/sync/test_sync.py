@@ -1,5 +1,6 @@
 """Service → store: only what changed, whatever the service honours, and all of it or nothing."""
 
+import re
 import shutil
 import threading
 from decimal import Decimal
@@ -495,6 +496,46 @@ class Dated(FakeService):
             return super().fetch_page(operation, params)
         finally:
             self.transfers = every
+
+
+class Respelling(FakeService):
+    """Writes the UUIDs of its lists in the letters that ``spell`` makes of them."""
+
+    spell = staticmethod(bytes.lower)
+
+    def fetch_page(self, operation: str, params: Any) -> bytes:
+        uuids = rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+        return re.sub(uuids, lambda m: self.spell(m[0]), super().fetch_page(operation, params))
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_row_whose_ids_come_in_other_letters_is_the_same_row(store: Store, full: bool) -> None:
+    ids = [f"{n:08x}-aaaa-4bbb-8ccc-ddddeeeeffff" for n in range(20)]
+    of = {"profile_id": ids[18], "customer_id": ids[19]}
+    paid = {"type": "transfer.wire_deposit.completed", "source": "s"}
+    service = Respelling(
+        [transfer(n, id=ids[n], **of) for n in range(5)],
+        events=[
+            {**paid, "id": ids[10 + n], "object": {"id": ids[n]}, "created_at": moment(50 + n)}
+            for n in range(5)
+        ],
+    )
+    store.sync(service)
+    before = store.read("transfers", settled=True)
+    assert before["settled_from"].tolist() == ["event"] * 5
+    service.spell = bytes.upper
+    again = store.sync(service, full=full)
+    assert (again["transfers"].new, again["transfers"].changed) == (0, 0)
+    assert again["events"].new == 0  # their object is kept as it came, and is another text now
+    assert store.read("transfers", settled=True).equals(before)
+    assert set(store.read("balances")["profile_id"]) == {ids[18]}
+    service.transfers.append(transfer(5, id=ids[5], **of))
+    service.events.append(
+        {**paid, "id": ids[15], "object": {"id": ids[5]}, "created_at": moment(55)}
+    )
+    store.sync(service, full=full)
+    assert store.read("transfers", settled=True)["settled_from"].tolist() == ["event"] * 6
+    assert store.verify().ok
 
 
 def test_rows_without_a_time_of_update_are_found(store: Store) -> None:

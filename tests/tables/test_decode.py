@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fundlab.base.errors import DataError, EmptyListWarning, ProtocolError, UnknownValueWarning
 from fundlab.base.values import Amount, Instant
+from fundlab.tables import plain_pages
 from fundlab.tables.decode import MAX_REMEMBERED_MEMBERS, decode_page
 from fundlab.tables.schema import TABLES
 
@@ -67,6 +68,40 @@ class TestValues:
     def test_objects_keep_their_bytes(self) -> None:
         body = b'{"items":[{"id":"t-1","metadata": {"rate" : 1.50, "n":"\\u00e9"} }]}'
         assert rows_of(body)[0]["metadata"] == '{"rate" : 1.50, "n":"\\u00e9"}'
+
+    @pytest.mark.parametrize("library", [plain_pages.library, None], ids=["compiled", "careful"])
+    def test_uuids_of_the_service_are_in_small_letters(
+        self, library: object, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(plain_pages, "library", library)
+        given = "0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFabcdef"
+        others = {"ref_id": given, "memo": given, "metadata": {"id": given}}
+        (row,) = rows_of(page(transfer(id=given, profile_id=given, group_id=None, **others)))
+        assert row["id"] == row["profile_id"] == "0f5e2c1a-9b3d-4c7e-8a6f-abcdefabcdef"
+        assert row["ref_id"] == row["memo"] == given
+        assert row["metadata"] == json.dumps({"id": given})
+        assert row["group_id"] is None
+        escaped = page(transfer(id=given)).replace(b'"0F5E', b'"\\u0030F5E')
+        assert rows_of(escaped)[0]["id"] == given.lower()
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "T-1", "0F5E2C1A9B3D4C7E8A6FABCDEFABCDEF", "0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCDEG",
+            "0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCDEFF", "0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCDE",
+            "0F5E2C1A-9B3D-4C7E-8A6F_ABCDEFABCDEF", "0F5E2C1AF9B3D-4C7E-8A6F-ABCDEFABCDEF",
+            "-F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCDEF", "0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCDEF\n",
+            "0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCD\u0130", "\x00F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCDEF",
+            "0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCDE@", "0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCDE\x10",
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("library", [plain_pages.library, None], ids=["compiled", "careful"])
+    def test_any_other_id_keeps_its_letters(
+        self, text: str, library: object, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(plain_pages, "library", library)
+        (row,) = rows_of(page(transfer(id=text, profile_id=text)))
+        assert row["id"] == row["profile_id"] == text
 
     def test_an_empty_page_has_all_columns(self) -> None:
         found = decode_page("events", b'{"events":[]}')

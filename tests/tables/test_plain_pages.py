@@ -23,6 +23,7 @@ TEXTS = (
     "a",
     "order-1",
     "12345678",
+    "0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFabcdef",
     "é",
     "日本",
     "\U0001f600",
