@@ -16,7 +16,7 @@ from fundlab.base.values import check_unicode
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A file beside ``target`` to write to; renamed to it at the end, removed on an error. What
-    killed runs left of the same target is removed, too.
+    killed runs left of the same target is removed, too. Of a link the file it leads to is replaced.
 
     Missing folders are made, and who may read an earlier file may read the new one, nobody else.
     Raises ``InvalidRequest`` for a target without a name or with half a character in it,
@@ -33,6 +33,8 @@ def replacing(target: Path) -> Iterator[Path]:
         raise InvalidRequest(f"path={str(target)!r} names no file")
     check_unicode(str(target), f"path={str(target)!r}")
     with writing(target):
+        if target.is_symlink():
+            target = Path(os.path.realpath(target))
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and not target.is_file() and not target.is_dir():
             raise OutputError(f"{target} is a device or a pipe; give the path of a file")

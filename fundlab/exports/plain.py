@@ -24,7 +24,8 @@ _TABLE_NAME: Final = b"fundlab.table"
 
 
 def write_csv(rows: pa.Table, path: Path) -> None:
-    """UTF-8, comma, ``\\n``; text is always quoted, missing values are empty and unquoted.
+    """UTF-8, comma, ``\\n``; text is always quoted, missing values are empty and unquoted, or, in
+    the only column, where a row would be an empty line that readers skip, quoted.
 
     Text that a spreadsheet would run has an apostrophe before it (see ``cells.harmless``).
 
@@ -44,7 +45,7 @@ def write_csv(rows: pa.Table, path: Path) -> None:
                 texts = as_text(column, name)
                 if is_text(_held(column.type)):
                     texts = harmless(texts)
-                columns.append(texts)
+                columns.append(texts if len(names) > 1 else texts.fill_null(""))
             file.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 

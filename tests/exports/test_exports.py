@@ -114,6 +114,24 @@ def test_csv_quotes_text_and_leaves_missing_values_bare(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == '"a","n"\n"","-5"\n,\n"x","1.5"\n'
 
 
+def test_in_a_csv_of_one_column_no_row_is_an_empty_line(tmp_path: Path) -> None:
+    path = write(table(a=["x", None, "z"]), tmp_path, "csv")
+    assert len(pd.read_csv(path)) == 3
+    path = write(table(n=money(None, "1.50", None)), tmp_path, "csv")
+    assert path.read_text(encoding="utf-8") == '"n"\n""\n"1.5"\n""\n'
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet", "xlsx"])
+def test_of_a_link_the_file_it_leads_to_is_replaced(tmp_path: Path, format: str) -> None:
+    (tmp_path / "books").mkdir()
+    link, file = tmp_path / f"x.{format}", tmp_path / "books" / f"october.{format}"
+    link.symlink_to(file)
+    for text in ("earlier", "later"):
+        write(table(a=[text]), tmp_path, format)
+        assert link.is_symlink()
+        assert file.read_bytes() == write(table(a=[text]), tmp_path / "books", format).read_bytes()
+
+
 def test_amounts_have_every_digit_and_no_exponent(tmp_path: Path) -> None:
     rows = table(amount=money(*AMOUNTS))
     assert [row["amount"] for row in read_csv(write(rows, tmp_path, "csv"))] == AMOUNTS
