@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TypeVar
 
-from fundlab.base.errors import InvalidRequest, shorten
+from fundlab.base.errors import InvalidRequest, a_type, shorten
 
 S = TypeVar("S")
 
@@ -15,12 +15,14 @@ S = TypeVar("S")
 def local_path(path: str | os.PathLike[str], parameter: str = "path") -> Path:
     """``path`` with a leading ``~`` as the home folder.
 
-    Raises ``InvalidRequest`` for a URI, for nothing, and for a name that not every library here
-    can open.
+    Raises ``InvalidRequest`` for what is no path, for a URI, for nothing, and for a name that not
+    every library here can open.
 
     >>> local_path("books").name
     'books'
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidRequest(f"{parameter} is {a_type(path)}; give the path of a file or folder")
     if not os.fspath(path) or "://" in str(path):
         raise InvalidRequest(f"{parameter}={shorten(str(path))}: give a folder of this machine")
     try:

@@ -237,14 +237,15 @@ class TableStore(StoreFiles):
         no Parquet file. Returns what became of each table.
 
         Raises ``InvalidRequest`` for a format there is not and a place within the store,
-        ``StoreError`` where it cannot be written, ``StoreDamaged`` where a file of the store is not
-        what was written.
+        ``StoreError`` where there is no store and where nothing can be written, ``StoreDamaged``
+        where a file of the store is not what was written.
 
         >>> first = store.publish(folder / "open")["transfers"]
         >>> again = store.publish(folder / "open")["transfers"]
         >>> len(first.written) == again.kept > 0, again.written, again.bytes
         (True, (), 0)
         """
+        self.check_there()  # before a folder is made
         folders = published_tables(self.path, destination, format)
         write = publish_delta if format == "delta" else publish_parquet
         return {

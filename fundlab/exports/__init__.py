@@ -134,6 +134,8 @@ def write_rows(
         raise InvalidRequest(
             f"rows is {a_type(rows)} of {library}; give an Arrow table or a pandas DataFrame"
         )
+    if not isinstance(name, str):
+        raise InvalidRequest(f"name is {a_type(name)}; give the name of the sheet as text")
     names = rows.columns if isinstance(rows, pd.DataFrame) else rows.column_names
     for column, times in Counter(map(str, names)).most_common(1):
         if times > 1:

@@ -55,7 +55,7 @@ class RowSheet(Worksheet):  # type: ignore[misc]
     ) -> None:
         """Rows from ``first`` on, below all that are written. The ``heights`` are in points, 15
         a line, 0 (or 15) of a usual row."""
-        if not _KNOWN:
+        if not _KNOWN or not columns:
             for place in range(len(heights)):
                 self._write_each(first, place, columns, heights)
             return

@@ -59,7 +59,7 @@ def published_tables(
         raise InvalidRequest(f"format={format!r} is unknown; there are {', '.join(FORMATS)}")
     if format == "delta":
         _delta()
-    place = locate(os.fspath(destination))
+    place = locate(destination)
     folders = {table: place / table for table in TABLES}
     for folder in (place, *folders.values()):
         within = folder == store or (

@@ -5,6 +5,7 @@ stores (``objects.py``), and on the filesystems of Arrow and of ``fsspec``.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -163,7 +164,7 @@ class RemotePath:
 StorePath = Path | RemotePath
 
 
-def locate(path: str | Path | RemotePath, filesystem: Any = None) -> StorePath:
+def locate(path: str | os.PathLike[str] | RemotePath, filesystem: Any = None) -> StorePath:
     """Where ``path`` is: a folder of this machine, a URI (``s3://bucket/folder``), or the key of a
     folder in ``filesystem`` (one of ``pyarrow.fs`` or of ``fsspec``).
 

@@ -22,7 +22,7 @@ from amounts import exactly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fundlab import exports
+from fundlab import Store, exports
 from fundlab.base.errors import InvalidRequest, OutputError
 from fundlab.exports.sheets import Sheet, sheet_name
 from fundlab.exports.workbook import write_workbook
@@ -380,6 +380,21 @@ def test_every_format_refuses_the_same(rows: Any, said: str, format: str, tmp_pa
     with pytest.raises(InvalidRequest, match=said):
         exports.write_rows(rows, tmp_path / f"out.{format}", format)
     assert not [*tmp_path.iterdir()]
+
+
+def test_what_is_no_path_and_no_name_is_refused_as_such(tmp_path: Path) -> None:
+    rows = table(a=["x"])
+    with pytest.raises(InvalidRequest, match="path is an int; give the path of a file"):
+        exports.write_rows(rows, 5, "csv")  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="name is an int; give the name of the sheet"):
+        exports.write_rows(rows, tmp_path / "x.xlsx", "xlsx", name=5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="path is an int; give the path of a file or folder"):
+        Store(5)  # type: ignore[arg-type]
+
+
+def test_a_workbook_of_no_column_is_an_empty_sheet(tmp_path: Path) -> None:
+    exports.write_rows(pd.DataFrame(), tmp_path / "x.xlsx", "xlsx")
+    assert [*openpyxl.load_workbook(tmp_path / "x.xlsx").active.values] == []
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "xlsx"])

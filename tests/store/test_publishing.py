@@ -318,6 +318,12 @@ def test_of_two_publications_at_once_one_is_refused(
     assert found == len(store.read("transfers"))
 
 
+def test_of_no_store_nothing_is_published(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no store at"):
+        Store(tmp_path / "mistyped").publish(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("format", ["parquet", "delta"])
 @pytest.mark.parametrize("where", ["", "transfers", "new/one"])
 def test_not_into_the_store(store: Store, where: str, format: Any) -> None:
