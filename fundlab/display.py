@@ -362,6 +362,8 @@ def _column(
         return "number", [
             Cell("" if one is None else f"{one:,}".removesuffix(".0")) for one in there
         ]
+    if {type(one) for one in there if one is not None} == {Decimal}:  # wider than the type decimal
+        return "number", [Cell("" if one is None else f"{one:,f}") for one in there]
     cells = [_text("" if one is None else printable(str(one)), names) for one in there]
     return "long" if any(len(cell.text) > _LONG_TEXT for cell in cells) else "text", cells
 

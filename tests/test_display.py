@@ -368,6 +368,14 @@ def test_everything_of_a_service_shows_itself_without_a_secret(world: Any) -> No
     assert "no problems" in pages["verification"]
 
 
+def test_a_decimal_too_wide_for_an_amount_is_shown_with_every_digit() -> None:
+    wide = pa.array([Decimal("-123456789012345678901234567890"), None], pa.decimal128(38, 0))
+    deep = pa.array([Decimal("0.1234567890123456789012345"), Decimal(0)], pa.decimal256(60, 25))
+    shown = str(fl.show(pa.table({"wide": wide, "deep": deep})))
+    assert "-123,456,789,012,345,678,901,234,567,890" in shown
+    assert "0.1234567890123456789012345" in shown
+
+
 def test_decimals_stand_one_below_the_other() -> None:
     amounts = pd.array(["1250.5", "0.000000000000000001", "-3"], dtype="decimal")
     frame = pd.DataFrame({"amount": amounts, "asset": ["USD", "ETH", "USD"]})
