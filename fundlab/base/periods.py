@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 import pandas as pd
 
-from fundlab.base.errors import AnalysisError, shorten
+from fundlab.base.errors import AnalysisError, InvalidRequest, shorten
 from fundlab.base.values import moment_ns
 
 Moment = str | datetime
@@ -53,6 +53,14 @@ def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple
     if first >= end:
         raise AnalysisError(f"period={shorten(period)} ends before it begins")
     return first, end
+
+
+def check_month(period: str, tz: str = "UTC") -> None:
+    """Raises ``InvalidRequest`` for another period than a month, else as :func:`period_bounds`."""
+    match = _PERIOD.fullmatch(period) if isinstance(period, str) else None
+    if match is None or match["month"] is None or match["day"] is not None:
+        raise InvalidRequest(f"period={shorten(period)} is not a month; give one such as '2026-10'")
+    period_bounds(period, tz)
 
 
 def moment_or_close(value: Moment | date, parameter: str, tz: str) -> int:

@@ -12,9 +12,9 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from fundlab.base.errors import SettingsError
+from fundlab.base.errors import FundlabError, SettingsError
 from fundlab.base.terminal import BREAKS, FAILED, answer, say
-from fundlab.cli.options import Json, StorePath, checked_period, existing_store, last_month
+from fundlab.cli.options import Json, StorePath, check_target, existing_store, last_month
 
 ASKING_S: Final = 20.0
 _PATHS: Final = {
@@ -94,11 +94,19 @@ def schedule(
     ] = None,
     heartbeat: Annotated[
         str | None,
-        typer.Option(metavar="FILE|URL", help="Told of each report: of a night without, too."),
+        typer.Option(
+            metavar="FILE|URL",
+            callback=check_target,
+            help="Told of each report: of a night without, too.",
+        ),
     ] = None,
     notify: Annotated[
         str | None,
-        typer.Option(metavar="mailto:…|URL", help="Told, in a line, what did not end well."),
+        typer.Option(
+            metavar="mailto:…|URL",
+            callback=check_target,
+            help="Told, in a line, what did not end well.",
+        ),
     ] = None,
     user: Annotated[
         str | None, typer.Option(help="Who runs it, with systemd; by default you.")
@@ -109,15 +117,18 @@ def schedule(
 
     For cron, systemd or launchd: a script, a timer, and the settings in a file of mode 600.
     """
-    from fundlab.base.errors import FundlabError, SettingsError
-    from fundlab.operate.notifications import checked_target
     from fundlab.operate.schedules import schedule as make
     from fundlab.settings.settings import SECRETS, Settings, profile_in_use, store_folder
 
     # What this shell has is what the timer will have; secrets stay where they are.
     names = [n for n in os.environ if n.startswith("FUNDLAB_") and n not in SECRETS]
-    variables = {name: os.environ[name] for name in sorted(names) if os.environ[name]}
+    names += ["XDG_CONFIG_HOME", "XDG_DATA_HOME"]  # where the settings and the journal are
+    variables = {name: os.environ[name] for name in sorted(names) if os.environ.get(name)}
     lost = [name for name in SECRETS if os.environ.get(name)]
+    if heartbeat:
+        variables["FUNDLAB_HEARTBEAT_REPORT"] = heartbeat
+    if notify:
+        variables["FUNDLAB_NOTIFY"] = notify
     for name, value in variables.items():  # the job runs in a folder of its own
         if name in _PATHS or (name.startswith("FUNDLAB_HEARTBEAT_") and "://" not in value):
             variables[name] = str(Path(value).expanduser().absolute())
@@ -127,22 +138,12 @@ def schedule(
         with suppress(SettingsError):  # where it has a secret of its own, the job needs no other
             Settings.load(profile, environ={})
             lost = [name for name in lost if name != "FUNDLAB_CLIENT_SECRET"]
-        if folder := os.environ.get("XDG_CONFIG_HOME"):
-            variables["XDG_CONFIG_HOME"] = folder
     here = (work or Path()).expanduser().absolute()
     try:
-        if heartbeat is not None:
-            variables["FUNDLAB_HEARTBEAT_REPORT"] = checked_target(heartbeat, "--heartbeat")
-        if notify is not None:
-            variables["FUNDLAB_NOTIFY"] = checked_target(notify, "--notify")
-        first = period or last_month()
-        checked_period(first, "--period")
         made = make(
             scheduler, out.expanduser().absolute(), here, variables, at=at, tz=tz,
-            user=user or getpass.getuser(), period=first,
+            user=user or getpass.getuser(), period=period or last_month(),
         )  # fmt: skip
-    except typer.BadParameter:
-        raise
     except FundlabError as error:
         raise typer.BadParameter(str(error)) from None
     if write:

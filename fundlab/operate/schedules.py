@@ -15,6 +15,7 @@ from typing import Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fundlab.base.errors import InvalidRequest
+from fundlab.base.periods import check_month
 from fundlab.store import disk
 
 Scheduler = Literal["cron", "systemd", "launchd"]
@@ -68,8 +69,10 @@ def schedule(
     are the settings of the run.
 
     Raises ``InvalidRequest`` for a time or zone there is none of, a time that some day of the next
-    year has not, a zone of launchd's, and a path that a timer's file could not name.
+    year has not, a zone of launchd's, a ``period`` that is not a month, and a path that a timer's
+    file could not name.
     """
+    check_month(period)
     match = _TIME.fullmatch(at)
     if match is None:
         raise InvalidRequest(f"at={at!r} is not a valid time of day; give 06:00")

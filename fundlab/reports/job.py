@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,7 +22,7 @@ from fundlab.analysis.reconcile import judge
 from fundlab.analysis.value import MAX_AGE
 from fundlab.base.errors import InvalidRequest, StoreError, printable
 from fundlab.base.paths import local_path, opened
-from fundlab.base.periods import period_bounds
+from fundlab.base.periods import check_month, period_bounds
 from fundlab.base.values import Instant, moment_ns
 from fundlab.evidence.closes import Close
 from fundlab.evidence.table_store import TableStore
@@ -278,11 +277,7 @@ def missing_months(
     when = moment(last_publication(store))
     first = store.scan("transfers").aggregate("min(epoch_ns(created_at))").fetchall()[0][0]
     if since is not None:
-        if not re.fullmatch(r"\d{4}-\d\d", since, re.ASCII):
-            raise InvalidRequest(
-                f"period {since!r} is not a month; with catching up give one: '2026-10'"
-            )
-        period_bounds(since, tz)
+        check_month(since, tz)
     elif first is None:
         return []
     start = since or f"{moment(first).tz_convert(tz):%Y-%m}"

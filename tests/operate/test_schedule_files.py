@@ -7,6 +7,7 @@ import json
 import os
 import plistlib
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -89,6 +90,9 @@ def test_a_job_for_launchd(tmp_path: Path) -> None:
         ({"tz": "../etc"}, "is not a known zone"),
         ({"at": "02:30", "tz": "Europe/Berlin"}, "-03-.*clocks go forward over that time"),
         ({"at": "00:00", "tz": "Africa/Cairo"}, "-04-.*such as 06:00"),
+        ({"period": "2026-Q3"}, "'2026-Q3' is not a month; give one such as '2026-10'"),
+        ({"period": "2026"}, "is not a month"),
+        ({"period": "2026-10-01"}, "is not a month"),
     ],
 )
 def test_what_is_not_accepted(tmp_path: Path, given: dict[str, str], words: str) -> None:
@@ -138,7 +142,26 @@ def test_the_settings_of_the_shell_but_its_secrets(
     assert "it has no FUNDLAB_CLIENT_SECRET" in err
     assert not (tmp_path / "schedule").exists()
     assert fundlab("schedule", "cron", "--at", "dawn")[0] == 2
-    assert fundlab("schedule", "cron", "--period", "soon")[0] == 2
+    for period in ("soon", "2026-Q3", "2026-W40", "2026-13"):
+        status, _, err = fundlab("schedule", "cron", "--period", period)
+        assert (status, f"period='{period}'" in err) == (2, True)
+
+
+def test_the_job_writes_and_reads_what_this_shell_would(
+    fundlab: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folders = {"XDG_CONFIG_HOME": f"{tmp_path}/settings", "XDG_DATA_HOME": f"{tmp_path}/own data"}
+    for name, folder in folders.items():
+        monkeypatch.setenv(name, folder)
+    status, out, _ = fundlab(
+        "schedule", "cron", "--heartbeat", "hb.json", "--work", tmp_path / "elsewhere", "--json"
+    )
+    assert status == 0
+    content = json.loads(out)["files"][0]["content"]
+    said = dict(line.split("=", 1) for line in shlex.split(content))
+    assert {name: said[name] for name in folders} == folders
+    assert said["FUNDLAB_HEARTBEAT_REPORT"] == f"{tmp_path}/hb.json"
 
 
 @pytest.mark.thorough
