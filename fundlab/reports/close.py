@@ -164,8 +164,8 @@ def _obstacles(
     refused = []
     if end > known_at:
         refused.append(
-            f"The store knows nothing after {moment(known_at):%Y-%m-%d %H:%M} UTC, and {period} "
-            f"ends at {moment(end):%Y-%m-%d %H:%M}: sync it then."
+            f"The store knows nothing of transfers after {moment(known_at):%Y-%m-%d %H:%M} UTC, "
+            f"and {period} ends at {moment(end):%Y-%m-%d %H:%M}: sync it then."
         )
     refused += [f"{p}." for p in found.problems if p.rule in DAMAGE]
     refused += [

@@ -105,7 +105,8 @@ def report(
     max_age: str = MAX_AGE,
 ) -> Report:
     """The report of ``period`` (``2026``, ``2026-Q4``, ``2026-10``, ``2026-W40``, ``2026-10-31``;
-    by default everything) as the store knew it at ``as_of`` (by default its latest publication).
+    by default everything) as the store knew it at ``as_of`` (by default its latest publication of
+    transfers or balances).
     ``basis``: a transfer belongs to the period in which it ``settled`` or was ``created``.
 
     ``bank`` adds the bank's side: what ``fl.bank.read`` gave, or where that needs options what
@@ -341,9 +342,10 @@ def last_news(store: TableStore) -> int:
 
 
 def last_publication(store: TableStore) -> int:
-    """When the store was synced last with any news, in nanoseconds. Raises ``StoreError`` if
-    never."""
-    entries = (store.snapshot(table).last for table in TABLES)
+    """Until when the store knows the transfers, in nanoseconds: the last publication of them, or of
+    balances, which are read together with them. Another table may be synced alone, and says nothing
+    of transfers. Raises ``StoreError`` where nothing of these was ever published."""
+    entries = (store.snapshot(table).last for table in ("transfers", "balances"))
     moments = [entry.published_at for entry in entries if entry is not None]
     if not moments:
         raise StoreError(

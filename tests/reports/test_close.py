@@ -13,7 +13,8 @@ import closed_months as months
 import pandas as pd
 import pytest
 from amounts import exactly
-from closed_months import CLOSED_AT, DAY, LATER, MARCH, D
+from closed_months import CLOSED_AT, DAY, FEBRUARY, LATER, MARCH, D
+from fake_service import FakeService, transfer
 
 import fundlab as fl
 from fundlab import cli, reports
@@ -285,12 +286,40 @@ def test_a_moved_month_with_a_break_is_restated_by_the_command_that_is_told(
     assert as_lines(again.lines) == as_lines(first.lines)
 
 
+def test_news_of_another_table_is_no_news_of_transfers(tmp_path: Path) -> None:
+    """Synced in the middle of a month, and after its end only what is not money."""
+    now, made = [FEBRUARY + 14 * DAY], months.text(FEBRUARY + DAY)
+    service = FakeService([transfer(1, created_at=made, updated_at=made)])
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service, ["transfers", "events", "balances"])  # type: ignore[arg-type]
+    late = months.text(FEBRUARY + 20 * DAY)
+    service.transfers.append(transfer(2, created_at=late, updated_at=late))
+    service.events.append({
+        "id": "e-1", "type": "transfer.wire_deposit.completed", "source": "s",
+        "object": {"id": "t-000002"}, "created_at": late,
+    })  # fmt: skip
+    service.addresses.append({"id": "a-1", "created_at": made})
+    now[0] = MARCH + DAY
+    result = store.sync(service, ["events", "addresses"])  # type: ignore[arg-type]
+    assert (result["events"].new, result["addresses"].new) == (1, 1)
+    with pytest.raises(CloseRefused, match="nothing of transfers after 2026-02-15 00:00 UTC"):
+        store.close("2026-02")
+    assert "2026-02" not in reports.missing_months(store, tmp_path / "out")
+    report = fl.report(store, "2026-02")
+    assert (report.as_of, report.ends) == (
+        pd.Timestamp("2026-02-15", tz="UTC"), pd.Timestamp("2026-03-01", tz="UTC"),
+    )  # fmt: skip
+    store.sync(service, ["balances"])  # type: ignore[arg-type]
+    assert store.close("2026-02").lines["amount"].tolist()[-1] == D("21")
+    assert "2026-02" in reports.missing_months(store, tmp_path / "out")
+
+
 def test_what_stands_in_the_way_is_listed_and_breaks_can_be_accepted(tmp_path: Path) -> None:
     month = months.made(tmp_path / "store", 5)
     store = month.store
     with pytest.raises(CloseRefused) as over:
         store.close("2026-03")
-    assert "knows nothing after 2026-03-03 00:00 UTC" in over.value.obstacles[0]
+    assert "knows nothing of transfers after 2026-03-03 00:00 UTC" in over.value.obstacles[0]
     row = month.add(MARCH - 3 * DAY, "COMPLETED", MARCH - 3 * DAY)
     row["total"] = f"9{row['total']}"
     month.sync(CLOSED_AT + DAY)
