@@ -182,6 +182,7 @@ class Accounts:
 
     ``begins`` is where the store's transfers begin (ns, ``None``: at the first one there is).
     ``shortfalls`` are sentences on rows that are not in it, ``accepted`` on what somebody accepted.
+    ``no_longer_ours`` are those of profiles that were accepted as such: no verdict looks at them.
     """
 
     every: tuple[Account, ...]
@@ -189,6 +190,7 @@ class Accounts:
     transfers: int
     shortfalls: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
+    no_longer_ours: tuple[Account, ...] = ()
 
     @property
     def compared(self) -> list[Account]:

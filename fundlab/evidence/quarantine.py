@@ -132,6 +132,7 @@ def with_evidence(accounts: Accounts, transfers: Snapshot, records: Sequence[Rec
     return replace(
         accounts,
         every=tuple(one for one in accounts.every if one.profile_id not in without),
+        no_longer_ours=tuple(one for one in accounts.every if one.profile_id in without),
         transfers=accounts.transfers - out,
         shortfalls=tuple(open_lines(records)),
         accepted=tuple(accepted_lines(records, without)),

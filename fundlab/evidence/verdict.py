@@ -134,10 +134,10 @@ def judge_accounts(accounts: Accounts) -> Judgement:
     """The judgement of a store."""
     late = accounts.begins is not None
     table = exact_table(_TABLE, _lines(accounts))
-    taken = [
-        (a.profile_id, a.asset, a.opening) for a in _judged(accounts) if late and a.observations
-    ]
-    opening = to_frame(exact_table(OPENING, taken))
+    # what was taken over stays, also of profiles that are no longer ours: their transfers do
+    owned = [*_judged(accounts), *accounts.no_longer_ours]
+    taken = [(a.profile_id, a.asset, a.opening) for a in owned if late and a.observations]
+    opening = to_frame(exact_table(OPENING, sorted(taken)))
     observations = to_frame(asserted_balances(accounts, opened=True))
     return pronounce(to_frame(table), observations, opening, begins=accounts.begins,
                      transfers=accounts.transfers, accepted=accounts.accepted,

@@ -18,7 +18,7 @@ from fake_service import FakeService, transfer
 
 import fundlab as fl
 from fundlab import cli, reports
-from fundlab.base.errors import CloseRefused, InvalidRequest, StoreDamaged
+from fundlab.base.errors import CloseRefused, InvalidRequest, PermissionDenied, StoreDamaged
 from fundlab.evidence.closes import Close, closes_of, seal
 from fundlab.evidence.verify import Verification
 
@@ -312,6 +312,42 @@ def test_news_of_another_table_is_no_news_of_transfers(tmp_path: Path) -> None:
     store.sync(service, ["balances"])  # type: ignore[arg-type]
     assert store.close("2026-02").lines["amount"].tolist()[-1] == D("21")
     assert "2026-02" in reports.missing_months(store, tmp_path / "out")
+
+
+def test_what_was_taken_over_of_a_profile_stays_when_it_is_no_longer_ours(tmp_path: Path) -> None:
+    """No verdict looks at it any more; its balance is still what it was."""
+    now = [FEBRUARY - DAY]
+    old, made = months.text(FEBRUARY - 90 * DAY), months.text(FEBRUARY + DAY)
+    service = FakeService([
+        transfer(n, profile_id=f"p-{1 + n % 2}", created_at=at, updated_at=at)
+        for n, at in enumerate((old, old, made, made))
+    ])  # fmt: skip
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service, since="2026-01-15")  # type: ignore[arg-type]
+    now[0] = MARCH + DAY
+    store.sync(service)  # type: ignore[arg-type]
+    closed = store.close("2026-02")
+
+    def refuse(operation: str, params: dict[str, str]) -> None:
+        if operation == "get_profile_balance" and params["profile_id"] == "p-2":
+            raise PermissionDenied(403, "Forbidden")
+
+    service.hook = refuse
+    now[0] = MARCH + 2 * DAY
+    store.sync(service)  # type: ignore[arg-type]
+    store.accept_refused(profile_id="p-2", by="Ana", reason="sold")
+    judgement = fl.reconcile.judge(store)
+    assert set(judgement.table["profile_id"]) == {"p-1"}
+    found = fl.report(store, "2026-03").balances.set_index("profile_id")
+    assert found["opening"].to_dict() == found["closing"].to_dict() == {
+        "p-1": D("21"), "p-2": D("21")
+    }  # fmt: skip
+    assert closed.lines.groupby("profile_id")["amount"].last().to_dict() == {
+        "p-1": D("21"), "p-2": D("21")
+    }  # fmt: skip
+    service.transfers[3]["updated_at"] = months.text(MARCH + DAY)  # nothing else of it
+    store.sync(service)  # type: ignore[arg-type]
+    assert store.restatements().empty
 
 
 def test_what_stands_in_the_way_is_listed_and_breaks_can_be_accepted(tmp_path: Path) -> None:
