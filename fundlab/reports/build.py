@@ -163,7 +163,6 @@ def build(
         sums = opening.assign(profile_id=shown).groupby(KEYS, as_index=False)["balance"].sum()
         opened = pd.DataFrame(sums)
 
-    called = labels([*profiles, *judgement.table["profile_id"].astype(str)], names or {})
     recipients = figures.Recipients(fiat_accounts, addresses, names or {})
     made = known.of(every)
     balances = figures.balance_table(made, span, opening, basis)
@@ -171,6 +170,8 @@ def build(
     roll_forward = frame_of(analysis.roll_forward(made, rolled, opening, basis=basis))
     if restated is not None and len(restated):
         balances, roll_forward = figures.tied(balances, roll_forward, restated)
+    known_ids = map(str, [*judgement.table["profile_id"], *balances["profile_id"]])
+    called = labels([*profiles, *known_ids], names or {})
     open_rows, open_at = until.filter("status = 'PENDING'"), known_at
     if basis == "settled":
         open_rows, open_at = figures.open_then(Span(None, span.end).of(every), span), span.end - 1

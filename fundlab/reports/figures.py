@@ -132,14 +132,18 @@ def tied(
     balances_: pd.DataFrame, roll_forward: pd.DataFrame, restated: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Both tables, beginning with the closing of the last close; what is known otherwise since
-    (``profile_id``, ``asset``, ``amount``) stands beside it."""
-    table = balances_.merge(restated, on=KEYS, how="left").rename(columns={"amount": "restated"})
-    table["restated"] = table["restated"].astype(DecimalDtype()).fillna(0)
+    (``profile_id``, ``asset``, ``amount``) stands beside it. A balance that closed and of which
+    nothing counts any more is a row, too."""
+    table = balances_.merge(restated, on=KEYS, how="outer").rename(columns={"amount": "restated"})
+    for name in (*_SIDES, "restated"):
+        table[name] = table[name].astype(DecimalDtype()).fillna(0)
     table["opening"] = table["opening"] - table["restated"]
+    table = table.sort_values(["asset", "profile_id"], kind="stable", ignore_index=True)
     names = [*KEYS, _SIDES[0], "restated", *_SIDES[1:]]
     more = restated.assign(line="restatement", type="")
     less = more.assign(line="opening", amount=-more["amount"])
-    both = pd.concat([roll_forward, more, less[more.columns]], ignore_index=True)
+    none = more.assign(line="closing", amount=0)
+    both = pd.concat([roll_forward, *(one[more.columns] for one in (more, less, none))])
     keys = [*KEYS, "line", "type"]
     sums = both.groupby(keys, as_index=False, observed=True)["amount"].sum()
     place = sums["line"].map({name: at for at, name in enumerate(LINES)})

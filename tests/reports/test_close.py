@@ -108,6 +108,8 @@ def check_report(store: fl.Store, closed: Close, basis: str) -> None:
     closing = closed.lines[closed.lines["line"] == "closing"].set_index(ENTRY[:2])["amount"]
     for key in {*opening.index, *closing.index}:
         assert opening.get(key, D(0)) == closing.get(key, D(0))
+    known = report.balances.set_index(ENTRY[:2])["opening"]
+    assert known[known != 0].to_dict() == closing[closing != 0].to_dict()
     footed = roll[roll["line"] != "closing"].groupby(ENTRY[:2])["amount"].sum()
     assert (footed == roll[roll["line"] == "closing"].set_index(ENTRY[:2])["amount"]).all()
     table = report.balances
@@ -312,6 +314,37 @@ def test_news_of_another_table_is_no_news_of_transfers(tmp_path: Path) -> None:
     store.sync(service, ["balances"])  # type: ignore[arg-type]
     assert store.close("2026-02").lines["amount"].tolist()[-1] == D("21")
     assert "2026-02" in reports.missing_months(store, tmp_path / "out")
+
+
+@pytest.mark.parametrize("way", ["failed", "gone"])
+def test_a_closed_balance_of_which_nothing_counts_any_more_is_in_the_next_report(
+    tmp_path: Path, way: str
+) -> None:
+    now, made = [MARCH + DAY], months.text(FEBRUARY + DAY)
+    service = FakeService(
+        [transfer(n, profile_id=f"p-{n}", created_at=made, updated_at=made) for n in (1, 2)],
+        complete=True,
+    )
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service)  # type: ignore[arg-type]
+    closed, now[0] = store.close("2026-02"), MARCH + 2 * DAY
+    if way == "gone":
+        del service.transfers[0]
+    else:
+        service.transfers[0].update(status="FAILED", updated_at=months.text(MARCH + DAY))
+    store.sync(service, full=True)  # type: ignore[arg-type]
+    if way == "gone":
+        store.accept_gone(by="Ana", reason="never executed")
+    check_report(store, closed, "settled")
+    report = fl.report(store, "2026-03")
+    (row,) = report.balances[report.balances["profile_id"] == "p-1"].to_dict("records")
+    assert (row["opening"], row["restated"], row["closing"], row["available"]) == (
+        D("10.5"), D("-10.5"), D(0), D(0)
+    )  # fmt: skip
+    lines = report.roll_forward[report.roll_forward["profile_id"] == "p-1"]
+    assert lines["line"].tolist() == ["opening", "restatement", "closing"]
+    first = report.movements.iloc[0]
+    assert (first["step"], first["amount"]) == ("Opening", D("21"))
 
 
 def test_what_was_taken_over_of_a_profile_stays_when_it_is_no_longer_ours(tmp_path: Path) -> None:
