@@ -18,7 +18,7 @@ DAY: Final = 86_400_000_000_000
 """In nanoseconds."""
 _ISO_DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ]00:00(?::00(?:\.0+)?)?Z?)?", re.ASCII)
 _PERIOD: Final = re.compile(
-    r"(?P<year>\d{4})(?:-?Q(?P<quarter>[1-4])|-W(?P<week>\d\d)"
+    r"(?P<year>\d{4})(?:-Q(?P<quarter>[1-4])|-W(?P<week>\d\d)"
     r"|-(?P<month>\d\d)(?:-(?P<day>\d\d))?)?",
     re.ASCII,
 )

@@ -141,6 +141,8 @@ def test_a_statement_ends_where_new_yorks_march_ends() -> None:
     [
         "2026-13",
         "2026-W54",
+        "2026Q3",
+        "2026W40",
         "2026-02-30",
         "March",
         "",
