@@ -169,7 +169,7 @@ def close(
         if done is None:
             done = books.close(
                 period, basis, by, note, with_breaks=reason if with_breaks else None,
-                restate=reason if restate else None, tz=tz or (found.tz if found else "UTC"),
+                restate=reason if restate else None, tz=tz,
             )  # fmt: skip
     except CloseRefused as refusal:
         refused = {"period": period, "closed": found is not None, "changed": False,

@@ -275,17 +275,19 @@ class Store(TableStore):
         *,
         with_breaks: str | None = None,
         restate: str | None = None,
-        tz: str = "UTC",
+        tz: str | None = None,
     ) -> Close:
         """Close ``period`` (``2026-10``, ``2026-Q4``, …) and keep it: the store is verified, then
         a pin, the roll-forward of every balance, the open items and the figures of the report are
         frozen in a record that nothing rewrites. Later reports begin with its closing.
 
         ``basis``: a transfer belongs to the period in which it ``settled`` or was ``created``.
+        ``tz`` is the zone of the period's days, by default UTC, or the one it was closed in.
         Raises ``CloseRefused`` with what stands in the way (its ``obstacles``); ``with_breaks`` is
         the reason to close in spite of breaks, which the record keeps. A closed period that has
         moved is accepted as it is known now with ``restate``, the reason. Raises
-        ``InvalidRequest`` for a period that is closed already and has not moved.
+        ``InvalidRequest`` for a period that is closed already and has not moved, or in another
+        zone.
 
         >>> store.close("2026-10", by="Ana").period
         '2026-10'

@@ -41,7 +41,7 @@ def freeze(
     note: str | None = None,
     with_breaks: str | None = None,
     restate: str | None = None,
-    tz: str = "UTC",
+    tz: str | None = None,
     rows: Held | None = None,
     moved: list[Restatement] | None = None,
 ) -> dict[str, Any]:
@@ -52,7 +52,8 @@ def freeze(
     the way: a period that is not over, a damaged file, an earlier closed period that has moved;
     and, unless ``with_breaks`` is the reason to accept them, every break and row that breaks a
     rule, and that nothing was compared. Raises ``InvalidRequest`` for a period that is closed
-    already, unless ``restate`` is the reason to close it anew, as it is known now.
+    already, unless ``restate`` is the reason to close it anew, as it is known now, with its days
+    in the same zone ``tz``.
     """
     choice("basis", basis, tuple(MOMENTS))
     if not isinstance(period, str):
@@ -61,10 +62,15 @@ def freeze(
     for name, reason in (("with_breaks", with_breaks), ("restate", restate)):
         if reason is not None and not reason.strip():
             raise InvalidRequest(f"{name}={reason!r}: give the reason")
+    closed = find_close(store, period, basis)
+    if closed is not None and tz not in (None, closed.tz):
+        raise InvalidRequest(
+            f"tz={tz!r}: {closed} was closed with days in {closed.tz}; leave tz out, or reopen it"
+        )
+    tz = tz or ("UTC" if closed is None else closed.tz)
     first, end = period_bounds(period, tz)
     known_at = last_publication(store)
     moved = restatements(store) if moved is None else moved
-    closed = find_close(store, period, basis)
     old = next((one for one in moved if one.close == closed), None)
     if closed is not None and restate is None:
         advice = "it has not moved" if old is None else f"{old}"

@@ -502,7 +502,13 @@ def test_a_month_is_closed_in_the_zone_of_its_days(
     month.add(closed.end, "COMPLETED", closed.end, event=False)
     month.sync(LATER)
     assert month.store.restatements()["transfer_id"].nunique() == 1
-    month.store.close("2026-02", restate="late", tz="Asia/Tokyo")
+    with pytest.raises(InvalidRequest, match="closed with days in Asia/Tokyo; leave tz out"):
+        month.store.close("2026-02", restate="late", tz="UTC")
+    again = month.store.close("2026-02", restate="late")
+    assert (again.tz, again.end) == ("Asia/Tokyo", closed.end)
+    assert moved_by(as_lines(closed.lines), as_lines(again.lines)) == {
+        tuple(row[:4]): D(row[-1]) for row in again.content["restates"]["bridge"]
+    }
 
 
 def test_a_record_that_was_changed_or_taken_away_is_an_error(tmp_path: Path) -> None:
