@@ -304,7 +304,9 @@ class Store(TableStore):
                 with_breaks=with_breaks, restate=restate, tz=tz, rows=rows, moved=moved,
             )  # fmt: skip
             seen = None if found.judgement is None else Seen(found.judgement, rows)
-            return seal(self, content, check_held, seen)
+            closed = seal(self, content, check_held, seen)
+            rows.keep_to(closed.pin)
+            return closed
 
     def card(self) -> Card:
         """The store at a glance: its service, last sync, pins and closes, and of each table how

@@ -76,6 +76,10 @@ class Held:
         if (held := vars(self).pop("_rows", None)) is not None:
             held[0].close()
 
+    def keep_to(self, pin: str) -> None:
+        """Who reads the rows again finds those of ``pin``, whatever the store has learned since."""
+        self._at = {"pin": pin}
+
     @contextmanager
     def asked(self) -> Iterator[Relation]:
         """The rows, for analyses within; on the created basis they do not say when they settled."""
