@@ -99,6 +99,11 @@ class Judgement:
         """The rows of ``table`` that break."""
         return self.table[~self.table["status"].isin(SOUND)]
 
+    @property
+    def gaps(self) -> str:
+        """``10.00 USD, 0.5 ETH``: what breaks, without regard to sign; nothing for nothing."""
+        return _gaps(self.broken)
+
     def of_period(self, period: str, transfers: int) -> Judgement:
         """This judgement beside a period with so many ``transfers``: without any there is nothing
         to be proud of. What is alarming stays so."""
@@ -342,8 +347,6 @@ def _nothing(transfers: int, since: pd.Timestamp | None) -> str:
 
 
 def _broken(broken: pd.DataFrame, compared: int) -> str:
-    gaps = broken["difference"].abs().groupby(broken["asset"]).sum()
-    sums = ", ".join(f"{money_text(gap)} {asset}" for asset, gap in gaps.items())
     known = broken["since"].dropna()
     when = "Since when is not known: no earlier observation agreed."
     if len(known):
@@ -355,8 +358,13 @@ def _broken(broken: pd.DataFrame, compared: int) -> str:
         differ = "The one balance differs"
     return (
         f"{differ} from what the service reports; the differences, regardless of sign, add up to "
-        f"{sums}. {when}"
+        f"{_gaps(broken)}. {when}"
     )
+
+
+def _gaps(broken: pd.DataFrame) -> str:
+    sums = broken["difference"].abs().groupby(broken["asset"]).sum()
+    return ", ".join(f"{money_text(gap)} {asset}" for asset, gap in sums.items())
 
 
 def _moves(

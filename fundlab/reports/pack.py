@@ -20,13 +20,14 @@ from fundlab.analysis.closing import BRIDGE, CAUSES
 from fundlab.analysis.reconcile import judge
 from fundlab.bank.reconciliation import Reconciliation
 from fundlab.base.periods import period_before, period_bounds
-from fundlab.base.values import exact_sum, money_text
+from fundlab.base.values import Instant, exact_sum
 from fundlab.charts import humanise
 from fundlab.decimals import DecimalDtype
 from fundlab.display import Cell, Table
 from fundlab.evidence.closes import Close, annotations_table
+from fundlab.evidence.quarantine import set_aside_rows
 from fundlab.evidence.table_store import TableStore
-from fundlab.evidence.vanished_rows import still_counts
+from fundlab.evidence.vanished_rows import gone_rows
 from fundlab.evidence.verdict import KEYS, Judgement
 from fundlab.reports.figures import changes_against
 from fundlab.reports.inputs import (
@@ -173,21 +174,12 @@ def read_pack(
     if restated is not None:
         old = restated["hash"][:16]
         exceptions.append(f"Restates the close {old}, because: {restated['reason']}")
-    exceptions += [
-        f"The service does not list {name} of {kind} since {at[:19]}Z; "
-        f"accepted by {record.content['by']}, because: {record.content['reason']}"
-        + "; it counts as before"
-        * still_counts(record)
-        for record in records
-        if record.kind == "accept"
-        for kind, name, at in record.content["rows"]
-    ]
-    gaps = judgement.broken.groupby("asset")["difference"].sum()
+    exceptions += exceptions_before(records[: records.index(close.record)])
     return Pack(
         close,
         facts_of(close, store.service() or {}, sorted({*lines["profile_id"]}), records, bank),
         content["figures"]["text"],
-        ", ".join(f"{money_text(gap)} {asset}" for asset, gap in gaps.items()) or "none",
+        judgement.gaps or "none",
         not judgement.is_alarming,
         tuple(exceptions),
         {
@@ -212,6 +204,35 @@ def read_pack(
         bank,
         drawn,
     )  # fmt: skip
+
+
+def exceptions_before(records: list[Record]) -> list[str]:
+    """What somebody had accepted by the last of ``records``, who, and why."""
+    lines = []
+    for gone in gone_rows(records):
+        if gone.state == "accepted":
+            does = "refuses to show" if gone.answer == "refused" else "does not list"
+            lines.append(
+                f"The service {does} {gone.id} of {gone.table} since {_second(gone.gone_at)}; "
+                f"accepted by {gone.by}, because: {gone.reason}"
+                + "; it counts as before"
+                * gone.counts
+            )
+    lines += [
+        f"{aside.id or aside.key} of {aside.table} could not be read ({aside.reason}) at "
+        f"{_second(aside.found_at)}; accepted by {aside.by}, because: {aside.because}"
+        for aside in set_aside_rows(records) if aside.state == "accepted"
+    ]  # fmt: skip
+    return lines + [
+        f"Profile {profile} is no longer ours, since {record.at[:19]}Z; accepted by "
+        f"{record.content['by']}, because: {record.content['reason']}"
+        for record in records if record.kind == "accept"
+        for profile in record.content.get("profiles", ())
+    ]  # fmt: skip
+
+
+def _second(ns: int) -> str:
+    return f"{str(Instant.from_ns(ns))[:19]}Z"
 
 
 def facts_of(

@@ -74,7 +74,7 @@ def write_pack(
     Raises ``InvalidRequest`` where ``pack.json`` of other packs, or a statement in ``out``, is
     damaged, and what reading and reconciling statements raises."""
     records = store.records()
-    said = [one for one in records if one.kind in ("annotate", "accept") or one.hash == close.hash]
+    said = [one for one in records if one.kind == "annotate" or one.hash == close.hash]
     folder, stem = local_path(out, "out"), file_stem(close)
     options = json.loads(json.dumps(options, default=str))  # as reperform finds them
     if statements:

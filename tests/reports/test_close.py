@@ -21,6 +21,7 @@ from fundlab import cli, reports
 from fundlab.base.errors import CloseRefused, InvalidRequest, PermissionDenied, StoreDamaged
 from fundlab.evidence.closes import Close, closes_of, seal
 from fundlab.evidence.verify import Verification
+from fundlab.models import ProfileBalance
 
 BASES = ("settled", "created")
 ENTRY = ["profile_id", "asset", "line", "type"]
@@ -314,6 +315,41 @@ def test_news_of_another_table_is_no_news_of_transfers(tmp_path: Path) -> None:
     store.sync(service, ["balances"])  # type: ignore[arg-type]
     assert store.close("2026-02").lines["amount"].tolist()[-1] == D("21")
     assert "2026-02" in reports.missing_months(store, tmp_path / "out")
+
+
+def test_the_pack_nets_no_differences_and_names_what_was_accepted_before_the_close(
+    tmp_path: Path,
+) -> None:
+    now = [MARCH + DAY]
+    made = dict.fromkeys(("created_at", "updated_at"), months.text(FEBRUARY + DAY))
+    service = FakeService([transfer(n, profile_id=f"p-{n}", **made) for n in (1, 2, 3)],
+                          complete=True)  # fmt: skip
+    service.transfers.append(transfer(4, profile_id="p-3", **made, amount="1.2.3"))
+    known = service.get_profile_balance
+
+    def off(profile_id: str, asset: str) -> ProfileBalance:
+        off_by = {"p-1": D(5), "p-2": D(-5), "p-3": D(0)}[profile_id]
+        balance = D("10.5") if profile_id == "p-3" else known(profile_id, asset).available
+        members = {"asset": asset, "available": f"{balance + off_by:f}", "trading": "0"}
+        return ProfileBalance.model_validate(members)
+
+    service.get_profile_balance = off  # type: ignore[method-assign]
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service)  # type: ignore[arg-type]
+    store.accept_set_aside(by="Ana", reason="a test of the operator")
+    closed = store.close("2026-02", with_breaks="known")
+    before = reports.write_pack(store, closed, tmp_path / "pack")
+    page = before[0].read_text(encoding="utf-8")
+    assert "Unexplained difference: 10.00 USD" in page
+    assert "t-000004 of transfers could not be read (" in page
+    assert "accepted by Ana, because: a test of the operator" in page
+    del service.transfers[2]
+    now[0] = MARCH + 2 * DAY
+    store.sync(service, full=True)  # type: ignore[arg-type]
+    store.accept_gone(by="Ben", reason="never executed")
+    again = reports.write_pack(store, closed, tmp_path / "again")
+    for path, other in zip(before, again, strict=True):
+        assert path.read_bytes() == other.read_bytes(), path.name
 
 
 @pytest.mark.parametrize("way", ["failed", "gone"])
