@@ -150,7 +150,8 @@ def bridge(
 
     Both are Arrow tables of the same transfers at two times; those left out have not changed.
     ``known_at`` (ns) is when ``then`` was known; ``openings`` are what was taken over, then and
-    now. ``cause`` is one of :data:`CAUSES`.
+    now; where transfers fetched since make up an opening that was, nothing has moved. ``cause`` is
+    one of :data:`CAUSES`.
     """
     first, end = period_bounds(period, tz)
     sides = []
@@ -180,6 +181,11 @@ def bridge(
     )
     causes = [_cause(was.get(name), becomes.get(name), known_at) for name in moved["id"]]
     moved = moved.assign(cause=pd.array(causes, "string"), transfer_id=moved["id"])
+    # earlier transfers in place of an opening of the same amount: the line says what it said
+    by_line = moved.groupby(list(_ENTRY), dropna=False)
+    same = by_line["difference"].transform("sum") == 0
+    replaced = moved["cause"].eq("opening").groupby([moved[n] for n in _ENTRY]).transform("any")
+    moved = moved[~(same & replaced)]
     order = moved["line"].map({name: place for place, name in enumerate(LINES)})
     moved = moved.assign(place=order.astype("int64"))
     keys = ["asset", "profile_id", "place", "type", "transfer_id"]

@@ -317,6 +317,40 @@ def test_news_of_another_table_is_no_news_of_transfers(tmp_path: Path) -> None:
     assert "2026-02" in reports.missing_months(store, tmp_path / "out")
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_fetching_the_transfers_that_made_an_opening_moves_no_closed_month(
+    tmp_path: Path, missing: bool
+) -> None:
+    """As the verdict advises of a store that begins late; ``missing``: what they come to differs
+    from the opening, and the month has moved by that."""
+    now = [FEBRUARY - DAY]
+    times = (FEBRUARY - 90 * DAY, FEBRUARY - 80 * DAY, FEBRUARY + DAY)
+    service = FakeService([
+        transfer(n, **dict.fromkeys(("created_at", "updated_at"), months.text(at)))
+        for n, at in enumerate(times)
+    ])  # fmt: skip
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service, since="2026-01-15")  # type: ignore[arg-type]
+    now[0] = MARCH + DAY
+    store.sync(service)  # type: ignore[arg-type]
+    closed = store.close("2026-02")
+    assert closed.opening["balance"].tolist() == [D("21")]
+    if missing:
+        del service.transfers[0]
+    store.sync(service, full=True)  # type: ignore[arg-type]
+    moved = store.restatements()
+    if missing:
+        assert moved[["line", "cause", "difference"]].values.tolist() == [
+            ["opening", "opening", D("-21")], ["opening", "late", D("10.5")],
+        ]  # fmt: skip
+    else:
+        assert moved.empty
+        assert not store.verify().moved
+        now[0] = MARCH + 40 * DAY
+        store.sync(service)  # type: ignore[arg-type]
+        store.close("2026-03")
+
+
 def test_the_pack_nets_no_differences_and_names_what_was_accepted_before_the_close(
     tmp_path: Path,
 ) -> None:
