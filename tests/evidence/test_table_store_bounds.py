@@ -182,6 +182,7 @@ def test_which_writer_publishes(
     tmp_path: Path, format: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Kept(tmp_path)
+    (tmp_path / "manifests").mkdir()
     monkeypatch.setattr(
         table_store, "published_tables", lambda *given: {"events": "e", "transfers": "t"}
     )
