@@ -53,6 +53,7 @@ def build(
     *,
     title: str,
     as_of: str | datetime,
+    known_to: str | datetime | None = None,
     period: str | tuple[Moment, Moment] | None = None,
     events: object = None,
     fiat_accounts: pd.DataFrame | None = None,
@@ -73,7 +74,8 @@ def build(
     max_age: str = MAX_AGE,
 ) -> Report:
     """The report of ``period`` (by default everything) from ``transfers`` and the ``reported``
-    balances (``fl.load_balances``), as known at ``as_of``.
+    balances (``fl.load_balances``), as known at ``as_of``. ``known_to`` is until when the transfers
+    are known, where that is earlier: they were not asked for since.
 
     ``transfers`` and ``events`` are DataFrames, Arrow tables or DuckDB relations
     (``store.scan``), which are queried piece by piece. ``judgement`` is that of their store
@@ -93,27 +95,28 @@ def build(
     accounts and addresses are called, by their ids in small letters. ``max_age`` is that
     of the prices by which balances are worth dollars (:func:`fundlab.value.of`).
     No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
-    not begun by ``as_of``.
+    not begun by then.
     """
     known_at = moment_ns(as_of, "as_of")
+    known_until = known_at if known_to is None else min(known_at, moment_ns(known_to, "known_to"))
     every = relation(transfers, "transfers")
     if basis is None:
         basis = "settled" if SETTLED_AT in every.columns else "created"
     every = placed(every, basis)
     if few := count(every) <= HELD_ROWS:
         every = held(every, "every")
-    known = Span(None, known_at + 1)
+    known = Span(None, known_until + 1)
     rows = known.of(every, PLACED)
 
     # What is known of the period, and the period before it to compare with: the month before a
     # month, the week before a week; before two moments as long a time.
     name = " to ".join(map(str, period)) if isinstance(period, tuple) else period or ""
     first, ends = (None, known.end) if period is None else period_bounds(period, tz)
-    if first is not None and first > known_at:
-        start, known_to = (f"{moment(ns):%Y-%m-%dT%H:%M:%SZ}" for ns in (first, known_at))
+    if first is not None and first > known_until:
+        start, end = (f"{moment(ns):%Y-%m-%dT%H:%M:%SZ}" for ns in (first, known_until))
         raise AnalysisError(
             f"period={name!r} has not begun: it starts at {start}, and what is known ends at "
-            f"{known_to}; give an earlier period, or sync the store first"
+            f"{end}; give an earlier period, or sync the store first"
         )
     span = Span(first, min(ends, known.end))
     before, before_name = None, ""
@@ -172,7 +175,7 @@ def build(
         balances, roll_forward = figures.tied(balances, roll_forward, restated)
     known_ids = map(str, [*judgement.table["profile_id"], *balances["profile_id"]])
     called = labels([*profiles, *known_ids], names or {})
-    open_rows, open_at = until.filter("status = 'PENDING'"), known_at
+    open_rows, open_at = until.filter("status = 'PENDING'"), known_until
     if basis == "settled":
         open_rows, open_at = figures.open_then(Span(None, span.end).of(every), span), span.end - 1
     if not few:

@@ -190,6 +190,11 @@ class Report(Shown):
             )
         if self.ends is None:
             return ""
+        if self.as_of >= self.ends:
+            return (
+                f"The period ends at {self.ends:%Y-%m-%d %H:%M} UTC, and its transfers are known "
+                f"until {self.end:%Y-%m-%d %H:%M} UTC only: sync the store."
+            )
         return f"The period is not over: it ends at {self.ends:%Y-%m-%d %H:%M} UTC."
 
     @property

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from fundlab.bank.statements import Statements
 
 Moment = str | datetime
+_NEWS: Final = ("pass", "accept", "close", "reopen", "repair")
+"""The kinds of records that change what a report says."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,7 @@ def report(
     max_age: str = MAX_AGE,
 ) -> Report:
     """The report of ``period`` (``2026``, ``2026-Q4``, ``2026-10``, ``2026-W40``, ``2026-10-31``;
-    by default everything) as the store knew it at ``as_of`` (by default its latest publication of
-    transfers or balances).
+    by default everything) as the store knew it at ``as_of`` (by default now: at its last news).
     ``basis``: a transfer belongs to the period in which it ``settled`` or was ``created``.
 
     ``bank`` adds the bank's side: what ``fl.bank.read`` gave, or where that needs options what
@@ -147,7 +148,9 @@ def read_report(
     max_age: str = MAX_AGE, **given: Any,
 ) -> Report:  # fmt: skip
     """The figures of :func:`report`; ``given`` goes to :func:`build`."""
-    known_at = last_news(store) if as_of is None else moment_ns(as_of, "as_of")
+    known_at = last_news(store)
+    if as_of is not None:
+        known_at = min(known_at, moment_ns(as_of, "as_of"))
     when = moment(known_at)
     one = own_connection()
     if bank is not None:
@@ -166,13 +169,14 @@ def read_report(
             )
     moved, restated = [], None
     if "moved" not in given:
-        moved = restatements(store, as_of=as_of)
+        moved = restatements(store, as_of=when)
     if moved and period is not None:
-        last = last_close(store, basis, period_bounds(period, tz)[0], as_of)
+        last = last_close(store, basis, period_bounds(period, tz)[0], when)
         restated = next((one.difference for one in moved if one.close == last), None)
     facts: dict[str, Any] = {
         "title": f"Funding report {period}" if period else "Funding report",
         "as_of": when,
+        "known_to": moment(last_publication(store, when)),
         "events": store.scan("events", as_of=when, connection=one),
         "fiat_accounts": store.read("fiat_accounts", when),
         "addresses": store.read("addresses", when),
@@ -331,21 +335,19 @@ def sources(
 
 
 def last_news(store: TableStore) -> int:
-    """When the figures changed last, in nanoseconds: by a publication, a row that the service lists
-    no more or again, or one accepted as gone. Raises ``StoreError`` if never."""
-    found = [
-        one
-        for one in store.records()
-        if one.kind == "accept" or (one.kind == "pass" and {"gone", "back"} & {*one.content})
-    ]
-    return max([last_publication(store), *(Instant.parse(one.at).ns for one in found)])
+    """When what a report says changed last, in nanoseconds: by a publication, or by what a sync
+    noted of rows, what somebody accepted, a close, or its end. Raises ``StoreError`` if never."""
+    entries = (store.snapshot(table).last for table in TABLES)
+    published = [entry.published_at for entry in entries if entry is not None]
+    noted = [Instant.parse(one.at).ns for one in store.records() if one.kind in _NEWS]
+    return max([last_publication(store), *published, *noted])
 
 
-def last_publication(store: TableStore) -> int:
+def last_publication(store: TableStore, as_of: Moment | None = None) -> int:
     """Until when the store knows the transfers, in nanoseconds: the last publication of them, or of
     balances, which are read together with them. Another table may be synced alone, and says nothing
     of transfers. Raises ``StoreError`` where nothing of these was ever published."""
-    entries = (store.snapshot(table).last for table in ("transfers", "balances"))
+    entries = (store.snapshot(table, as_of).last for table in ("transfers", "balances"))
     moments = [entry.published_at for entry in entries if entry is not None]
     if not moments:
         raise StoreError(

@@ -18,7 +18,13 @@ from fake_service import FakeService, transfer
 
 import fundlab as fl
 from fundlab import cli, reports
-from fundlab.base.errors import CloseRefused, InvalidRequest, PermissionDenied, StoreDamaged
+from fundlab.base.errors import (
+    AnalysisError,
+    CloseRefused,
+    InvalidRequest,
+    PermissionDenied,
+    StoreDamaged,
+)
 from fundlab.evidence.closes import Close, closes_of, seal
 from fundlab.evidence.verify import Verification
 from fundlab.models import ProfileBalance
@@ -308,10 +314,13 @@ def test_news_of_another_table_is_no_news_of_transfers(tmp_path: Path) -> None:
     with pytest.raises(CloseRefused, match="nothing of transfers after 2026-02-15 00:00 UTC"):
         store.close("2026-02")
     assert "2026-02" not in reports.missing_months(store, tmp_path / "out")
-    report = fl.report(store, "2026-02")
-    assert (report.as_of, report.ends) == (
-        pd.Timestamp("2026-02-15", tz="UTC"), pd.Timestamp("2026-03-01", tz="UTC"),
-    )  # fmt: skip
+    for given in (None, "2027-01-01"):
+        report = fl.report(store, "2026-02", as_of=given)
+        assert report.as_of == pd.Timestamp("2026-03-02", tz="UTC")
+        assert "its transfers are known until 2026-02-15 00:00 UTC only" in report.text
+        assert not report.to_json()["over"]
+        with pytest.raises(AnalysisError, match="2026-03' has not begun"):
+            fl.report(store, "2026-03", as_of=given)
     store.sync(service, ["balances"])  # type: ignore[arg-type]
     assert store.close("2026-02").lines["amount"].tolist()[-1] == D("21")
     assert "2026-02" in reports.missing_months(store, tmp_path / "out")
@@ -349,6 +358,45 @@ def test_fetching_the_transfers_that_made_an_opening_moves_no_closed_month(
         now[0] = MARCH + 40 * DAY
         store.sync(service)  # type: ignore[arg-type]
         store.close("2026-03")
+
+
+def test_a_report_says_what_the_judgement_says_and_its_command_gives_it_again(
+    tmp_path: Path,
+) -> None:
+    """Also where the last news is a row that a sync of one table could not read, or a close."""
+    now = [MARCH + DAY]
+    made = dict.fromkeys(("created_at", "updated_at"), months.text(FEBRUARY + DAY))
+    march = dict.fromkeys(made, months.text(MARCH))
+    service = FakeService([transfer(1, **made), transfer(3, **march)])
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service)  # type: ignore[arg-type]
+
+    def agree(state: str) -> None:
+        assert fl.reconcile.judge(store).state == state
+        report = fl.report(store, "2026-03")
+        caught_up = reports.catch_up(store, tmp_path / "out", ["csv"], since="2200-01")
+        assert report.verdict.state == caught_up.verdict.state == state
+        assert report.is_alarming == caught_up.is_alarming
+        words = report.sources["Command"].split()
+        again = fl.report(store, "2026-03", as_of=words[words.index("--as-of") + 1])
+        assert again.text == report.text
+        assert again.balances.equals(report.balances)
+        now[0] += 3_600 * 10**9
+
+    agree("proved")
+    store.close("2026-02")
+    service.transfers.append(transfer(2, **made))
+    now[0] += DAY
+    store.sync(service, full=True)  # type: ignore[arg-type]
+    agree("proved")
+    store.close("2026-02", restate="it came late")
+    agree("proved")
+    service.events.append({"id": "e-1", "type": "x", "created_at": "no time", "object": {}})
+    now[0] += DAY
+    store.sync(service, ["events"])  # type: ignore[arg-type]
+    agree("partly_proved")
+    store.accept_set_aside(by="Ana", reason="a test")
+    agree("proved")
 
 
 def test_the_pack_nets_no_differences_and_names_what_was_accepted_before_the_close(
