@@ -16,7 +16,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -95,14 +95,15 @@ def _beat(command: str, target: str, started: datetime, outcome: Outcome | None)
             _within_bounds(lambda: _post(url, data=verdict.encode()))
             return
         path_of_file = Path(target).expanduser().absolute()
-        before: dict[str, Any] = {}
-        if path_of_file.exists():
+        before: Any = None
+        # None yet, or empty, cut or of somebody else: it is replaced.
+        with suppress(FileNotFoundError, NotADirectoryError, ValueError):
             before = json.loads(path_of_file.read_text(encoding="utf-8"))
         now = datetime.now(UTC).isoformat()
         line = {
             "command": command, "host": socket.gethostname(), "process": os.getpid(),
             "started": started.isoformat(), "ended": None, "status": None, "verdict": verdict,
-            "last_success": before.get("last_success"),
+            "last_success": before.get("last_success") if isinstance(before, dict) else None,
         }  # fmt: skip
         if outcome is not None:
             line |= {"ended": now, "status": outcome.status}
@@ -184,7 +185,7 @@ def _heard(target: str) -> Iterator[None]:
     """What goes wrong in telling ``target`` as a warning, without the path, which may be secret."""
     try:
         yield
-    except (FundlabError, OSError, ValueError, AttributeError) as error:
+    except (FundlabError, OSError, ValueError) as error:
         address = f"{urlsplit(target).scheme}://{urlsplit(target).hostname}"
         address = target if "://" not in target else address
         why = str(error) if isinstance(error, FundlabError) else type(error).__name__

@@ -115,6 +115,17 @@ def test_a_file_keeps_the_last_success(job: Any, tmp_path: Path) -> None:
     assert bad["last_success"] == good["last_success"]
 
 
+@pytest.mark.parametrize("there", [b"", b'{"command": "sta', b"[]", b"null", b"\xff\xfe"])
+def test_a_file_without_a_line_of_ours_is_replaced(
+    job: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, there: bytes
+) -> None:
+    file = tmp_path / "status.json"
+    file.write_bytes(there)
+    assert job("--heartbeat", file, ends=NetworkError("no answer"))[0] == 1
+    line = json.loads(file.read_text())
+    assert (line["status"], line["last_success"], caplog.text) == (1, None, "")
+
+
 def test_somebody_is_notified_only_where_it_does_not_end_well(
     job: Any, listener: Listener, url: str
 ) -> None:
@@ -190,8 +201,7 @@ def test_a_job_waits_a_bounded_time_for_an_answer_byte_by_byte(
 def test_a_job_does_not_fail_because_a_file_or_mail_cannot_be_written(
     job: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "file").write_text("not JSON")
-    assert job("--heartbeat", tmp_path / "file")[0] == 0
+    (tmp_path / "file").touch()
     assert job("--heartbeat", tmp_path / "file" / "below")[0] == 0
     assert job("--notify", "mailto:ana@example.com", ends=1)[0] == 3
     assert "mail needs mail_server and mail_from in the settings" in caplog.text
