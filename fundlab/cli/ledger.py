@@ -34,7 +34,9 @@ def books(
     ] = None,
     store: StorePath = None,
     basis: BasisOption = "settled",
-    tz: Annotated[str, typer.Option(help="Zone that days are in.")] = "UTC",
+    tz: Annotated[
+        str | None, typer.Option(help="Zone that the period's days are in; by default UTC.")
+    ] = None,
     alone: Annotated[
         bool,
         typer.Option("--alone", help="With opening balances, though the period before is closed."),
@@ -48,7 +50,7 @@ def books(
     """
     from fundlab.reports.books import write_books
 
-    checked_period(period, "PERIOD or --tz", tz)
+    checked_period(period, "PERIOD or --tz", tz or "UTC")
     printed = str(out) == "-"
     form = format or ("beancount" if printed else _SUFFIXES.get(out.suffix.lower()))
     if form is None:

@@ -25,6 +25,7 @@ from fundlab.analysis.books import (
 from fundlab.analysis.counting import KEYS, moment_of
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import TIME, Workbench
+from fundlab.base.errors import InvalidRequest
 from fundlab.base.exact import EXACT
 from fundlab.base.periods import period_bounds
 from fundlab.evidence.closes import Close, closes_of
@@ -32,6 +33,8 @@ from fundlab.evidence.table_store import TableStore
 from fundlab.evidence.verdict import judge_accounts
 from fundlab.exports.files import replacing
 from fundlab.exports.ledgers import WRITERS, Books, Format
+from fundlab.reports.inputs import check_begun, moment
+from fundlab.reports.job import last_publication
 from fundlab.settings.labels import names_given
 from fundlab.store.duck import own_connection
 from fundlab.store.scan import queries
@@ -51,7 +54,7 @@ def write_books(
     *,
     accounts: Path | None = None,
     basis: Basis = "settled",
-    tz: str = "UTC",
+    tz: str | None = None,
     alone: bool = False,
 ) -> Books:
     """The books of ``period`` as one file at ``out``, whole or not at all; see :func:`books_of`."""
@@ -68,7 +71,7 @@ def books_of(
     *,
     accounts: Path | None = None,
     basis: Basis = "settled",
-    tz: str = "UTC",
+    tz: str | None = None,
     alone: bool = False,
 ) -> Books:
     """The entries of ``period``, of what was known when it was first closed on ``basis``, else of
@@ -77,7 +80,12 @@ def books_of(
     Where the period before it is closed, too, the books go on from those: what changed in earlier
     periods since is an entry on the first day for each transfer, and nothing is opened. Else, and
     with ``alone``, they begin with an entry of the balances that there were. Each balance that the
-    service reported, and that has not moved since, is asserted as it was when the period ended.
+    service reported after the period's end, and that has not moved since, is asserted as it was
+    when the period ended: of a period that is not over there is none.
+
+    ``tz`` is the zone of the period's days, by default UTC, or the one it was closed in. Raises
+    ``InvalidRequest`` for another one than that, ``AnalysisError`` for a period that has not begun
+    by what is known.
     """
     # The first close of each period, by its end: what came later is a correction.
     closes: dict[str, Close] = {}
@@ -85,8 +93,16 @@ def books_of(
         if frozen.basis == basis:
             closes.setdefault(frozen.period, frozen)
     close = closes.get(period)
-    zone = tz if close is None else close.tz
+    if close is not None and tz not in (None, close.tz):
+        raise InvalidRequest(f"tz={tz!r}: {close} was closed with days in {close.tz}; leave tz out")
+    zone = tz or ("UTC" if close is None else close.tz)
     first, end = period_bounds(period, zone)
+    known_as = "not closed: they may change" if close is None else f"as closed at {close.record.at}"
+    if close is None:
+        known_until = last_publication(store)
+        check_begun(period, first, known_until)
+        if known_until < end:
+            known_as = f"not over: known until {moment(known_until):%Y-%m-%d %H:%M} UTC"
     before = None if alone else next((one for one in closes.values() if one.end == first), None)
     known = [one for one in closes.values() if one.end <= first or one is close]
     chart = Accounts.read(accounts, _names(known, frozen=close is not None))
@@ -110,7 +126,6 @@ def books_of(
         rows = in_entries(bench, rows, zone)
         entries = bench.collect(rows.select(*ENTRIES.names)).cast(ENTRIES)
         assertions = _observed(bench, now, basis, store, close, chart, end)
-    known_as = "not closed: they may change" if close is None else f"as closed at {close.record.at}"
     begin = "begin with opening balances" if before is None else f"go on from {before.period}"
     service = (store.service() or {}).get("base_url", "")
     return Books(
@@ -177,12 +192,12 @@ def _observed(
     chart: Accounts,
     end: int,
 ) -> list[tuple[str, str, Decimal]]:
-    """What each balance that the service reported was at ``end``: less what settled since, and
-    with what was held. Those that have moved since they were observed say nothing."""
+    """What each balance that the service reported after ``end`` was then: less what settled since,
+    and with what was held. Those that have moved since they were observed say nothing."""
     observed: dict[tuple[str, str], tuple[int, Decimal]] = {}
     for row in store.read_arrow("balances", pin=_pin(close)).to_pylist():
         key, at = (row["profile_id"], row["asset"]), row["observed_at"].value
-        if key not in observed or at > observed[key][0]:
+        if at >= end and (key not in observed or at > observed[key][0]):
             observed[key] = at, EXACT.add(row["available"], row["trading"])
     want = wanted(moment_of(basis), updated_at=TIME, created_at=TIME)
     rows = bench.take(transfers, want).with_columns(

@@ -13,7 +13,6 @@ from fundlab.analysis.closing import Restatement
 from fundlab.analysis.compare import compare, known_of
 from fundlab.analysis.engines import held
 from fundlab.analysis.value import MAX_AGE
-from fundlab.base.errors import AnalysisError
 from fundlab.base.periods import Moment, period_before, period_bounds
 from fundlab.base.progress import progress_bar
 from fundlab.base.values import moment_ns
@@ -27,6 +26,7 @@ from fundlab.reports.inputs import (
     INTERNAL,
     PLACED,
     Span,
+    check_begun,
     count,
     frame_of,
     moment,
@@ -112,12 +112,8 @@ def build(
     # month, the week before a week; before two moments as long a time.
     name = " to ".join(map(str, period)) if isinstance(period, tuple) else period or ""
     first, ends = (None, known.end) if period is None else period_bounds(period, tz)
-    if first is not None and first > known_until:
-        start, end = (f"{moment(ns):%Y-%m-%dT%H:%M:%SZ}" for ns in (first, known_until))
-        raise AnalysisError(
-            f"period={name!r} has not begun: it starts at {start}, and what is known ends at "
-            f"{end}; give an earlier period, or sync the store first"
-        )
+    if first is not None:
+        check_begun(name, first, known_until)
     span = Span(first, min(ends, known.end))
     before, before_name = None, ""
     if first is not None:

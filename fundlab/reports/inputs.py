@@ -171,3 +171,13 @@ def moment(ns: int) -> pd.Timestamp:
 def count(rows: Relation) -> int:
     with engine_errors():  # to count violations is to compute them
         return int(rows.aggregate("count(*)").fetchall()[0][0])
+
+
+def check_begun(period: str, first: int, known_until: int) -> None:
+    """Raises ``AnalysisError`` for a period of which nothing can be known yet."""
+    if first > known_until:
+        start, end = (f"{moment(ns):%Y-%m-%dT%H:%M:%SZ}" for ns in (first, known_until))
+        raise AnalysisError(
+            f"period={period!r} has not begun: it starts at {start}, and what is known ends at "
+            f"{end}; give an earlier period, or sync the store first"
+        )

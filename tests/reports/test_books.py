@@ -21,9 +21,11 @@ import pytest
 from amounts import exactly
 from beancount import loader
 from beancount.core.data import Transaction
+from fake_service import FakeService, transfer
 from transfer_examples import DAY, START, Row, at_by_hand, exact_sum, make_rows, table
 
 import fundlab as fl
+from fundlab.base.errors import AnalysisError, InvalidRequest, PermissionDenied
 from fundlab.exports.ledgers import WRITERS, Books
 from fundlab.reports.books import books_of, write_books
 from fundlab.settings.labels import OF_THE_SAMPLE
@@ -65,7 +67,7 @@ def balances(store: fl.Store, when: pd.Timestamp) -> dict[tuple[str, str], Decim
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("period", ["2026-10", "2025-11", "2026"])
+@pytest.mark.parametrize("period", ["2026-10", "2025-11", "2026-Q3"])
 def test_beancount_accepts_the_books_of_the_sample_and_their_40_assertions(
     tmp_path: Path, period: str
 ) -> None:
@@ -84,6 +86,52 @@ def test_beancount_accepts_the_books_of_the_sample_and_their_40_assertions(
         other = changed if "\n" in changed else line.replace(line.split()[1], line.split()[1] + "9")
         path.write_text(text.replace(line, other, 1), encoding="utf-8")
         assert loader.load_file(str(path))[1]
+
+
+@pytest.mark.parametrize("period", ["2026", "2026-11"])
+def test_a_period_that_is_not_over_has_no_balance_at_its_end(tmp_path: Path, period: str) -> None:
+    """The sample's service was last asked on 2 November, at 9."""
+    store, path = fl.sample(), tmp_path / "books.beancount"
+    books = write_books(store, period, path, "beancount")
+    assert books.assertions == []
+    assert "not over: known until 2026-11-02 09:00 UTC" in books.title
+    assert funds(judged(path)) == balances(store, pd.Timestamp("2027-01-01", tz="UTC"))
+
+
+def test_a_period_that_has_not_begun_has_no_books() -> None:
+    with pytest.raises(AnalysisError, match=r"'2027-01' has not begun: .* ends at 2026-11-02T09"):
+        books_of(fl.sample(), "2027-01")
+
+
+def test_a_balance_is_asserted_where_it_was_reported_after_the_end(tmp_path: Path) -> None:
+    """One that the service refuses since the 20th says nothing of the 31st."""
+
+    def refuse(operation: str, query: dict[str, Any]) -> None:
+        if operation == "get_profile_balance" and query["profile_id"] == "b":
+            raise PermissionDenied(403, "Forbidden")
+
+    service, now = FakeService(), [0]
+    service.transfers += [
+        transfer(n, profile_id=profile, created_at="2026-10-05T00:00:00Z")
+        for n, profile in enumerate("ab")
+    ]
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    for at in ("2026-10-20", "2026-11-02"):
+        now[0] = pd.Timestamp(at, tz="UTC").value
+        store.sync(service, ["transfers", "events", "balances"])  # type: ignore[arg-type]
+        service.hook = refuse
+    books = books_of(store, "2026-10")
+    assert [account for account, *_ in books.assertions] == ["Assets:Funding:Profile-a"]
+
+
+def test_a_closed_period_has_its_days_in_the_zone_it_was_closed_in(tmp_path: Path) -> None:
+    month = months.made(tmp_path / "store", 1)
+    month.sync(months.CLOSED_AT)
+    month.store.close("2026-02", with_breaks="dates before creation")
+    closed = books_of(month.store, "2026-02")
+    assert books_of(month.store, "2026-02", tz="UTC").title == closed.title
+    with pytest.raises(InvalidRequest, match="was closed with days in UTC; leave tz out"):
+        books_of(month.store, "2026-02", tz="Europe/Berlin")
 
 
 @pytest.mark.seconds
