@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.errors import InvalidRequest, StoreError, number_of, reason_of
+from fundlab.base.errors import InvalidRequest, StoreError, number_of, reason_of, shorten
 from fundlab.base.progress import with_progress
 from fundlab.evidence.observations import Problem
 from fundlab.store.manifests import canonical
@@ -171,6 +171,8 @@ def make_anchor(lanes: Lanes, number: int, manifest: str) -> Anchor:
 def read_anchor(given: str | os.PathLike[str]) -> Anchor:
     """The anchor in a file, a JSON one or a line, or the line itself. Raises ``InvalidRequest`` for
     what is neither, ``StoreError`` for a file that cannot be read."""
+    if not isinstance(given, str | os.PathLike):
+        raise InvalidRequest(f"{shorten(given)} is not an anchor: {_GIVE}")
     text = os.fspath(given)
     if not text.startswith(_FORMAT):
         try:

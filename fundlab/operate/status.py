@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow.compute as pc
 
 from fundlab.base.compiled import slow_path
-from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, listed, number_of
+from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, listed, number_of, shorten
 from fundlab.base.values import Instant, length_text
 from fundlab.evidence.closes import closes_of
 from fundlab.evidence.vanished_rows import gone_rows
@@ -30,6 +30,7 @@ from fundlab.payments.journal import Journal, identity_of
 from fundlab.payments.journal_files import damaged_journals, journal_entries, journal_files
 from fundlab.payments.reconciliation import reconciled
 from fundlab.settings.settings import journal_folder
+from fundlab.store.store_files import texts
 
 if TYPE_CHECKING:
     from fundlab.client.client import Client
@@ -138,7 +139,7 @@ def status(
     store: TableStore,
     *,
     max_age: timedelta = timedelta(hours=26),
-    expect: Collection[str] = ("sync", "report"),
+    expect: str | Sequence[str] = ("sync", "report"),
     client: Client | None = None,
     now: int | None = None,
 ) -> Status:
@@ -147,14 +148,16 @@ def status(
 
     A report is expected once the store is older than ``max_age``, and a month to be closed within
     ten days of its end. With a ``client`` its service is asked what time it is, in one request
-    without a token. ``now`` is the time in ns. Raises ``InvalidRequest`` for an expectation there
-    is none of, ``StoreDamaged`` where the store cannot be read.
+    without a token. ``now`` is the time in ns. Raises ``InvalidRequest`` for an argument that is
+    not valid, ``StoreDamaged`` where the store cannot be read.
     """
-    unknown = [name for name in expect if name not in EXPECTED]
-    if unknown or max_age <= timedelta(0):
-        wrong = f"expect={', '.join(unknown)!r}" if unknown else f"max_age={max_age}"
-        accepted = f"some of {', '.join(EXPECTED)}" if unknown else "more than nothing"
-        raise InvalidRequest(f"{wrong}: give {accepted}")
+    expected = texts(expect, "expect")
+    if unknown := [name for name in expected if name not in EXPECTED]:
+        raise InvalidRequest(f"expect={', '.join(unknown)!r}: give some of {', '.join(EXPECTED)}")
+    if not isinstance(max_age, timedelta) or max_age <= timedelta(0):
+        raise InvalidRequest(f"max_age={max_age}: give a timedelta of more than nothing")
+    if not isinstance(now, int | None):
+        raise InvalidRequest(f"now={shorten(now)}: give the nanoseconds since 1970")
     now = time.time_ns() if now is None else now
     findings: list[Finding] = []
     try:
@@ -177,7 +180,7 @@ def status(
                 f"wrong then, run 'fundlab {name}'"
             )
             findings.append(Finding(what, "missed", detail))
-        elif name not in expect:
+        elif name not in expected:
             continue
         elif at is None and name == "report" and now - begun < age_ns:
             continue  # there was no time for one yet
@@ -192,7 +195,7 @@ def status(
             findings.append(Finding(what, "missed", detail))
     closes = [one for one in closes_of(store.records()) if one.state == "closed"]
     last_close = max(closes, key=lambda one: one.end, default=None)
-    if "close" in expect:
+    if "close" in expected:
         grace = datetime.fromtimestamp(now / 1e9, UTC) - CLOSED_WITHIN
         due = grace.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         begins = (due - timedelta(days=1)).timestamp() * 1e9  # in whatever zone its months are

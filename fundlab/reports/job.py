@@ -20,7 +20,7 @@ from fundlab.analysis.counting import choice, looked_through
 from fundlab.analysis.engines import relations_of
 from fundlab.analysis.reconcile import judge
 from fundlab.analysis.value import MAX_AGE
-from fundlab.base.errors import InvalidRequest, StoreError, printable
+from fundlab.base.errors import InvalidRequest, StoreError, printable, shorten
 from fundlab.base.paths import local_path, opened
 from fundlab.base.periods import check_month, period_bounds
 from fundlab.base.values import Instant, moment_ns
@@ -148,17 +148,26 @@ def read_report(
     max_age: str = MAX_AGE, **given: Any,
 ) -> Report:  # fmt: skip
     """The figures of :func:`report`; ``given`` goes to :func:`build`."""
+    for name, text, such in (
+        ("period", period, "2026-10"), ("tz", tz, "Europe/Paris"), ("max_age", max_age, MAX_AGE),
+    ):  # fmt: skip
+        if not isinstance(text, str) and (name, text) != ("period", None):
+            raise InvalidRequest(f"{name}={shorten(text)}: give a text such as {such!r}")
     known_at = last_news(store)
     if as_of is not None:
         known_at = min(known_at, moment_ns(as_of, "as_of"))
     when = moment(known_at)
     one = own_connection()
     if bank is not None:
-        from fundlab.bank.reconciliation import reconcile
+        from fundlab.bank.reconciliation import Reconciliation, reconcile
         from fundlab.bank.statements import Statements
 
         if isinstance(bank, Statements):
             bank = reconcile(store, bank, period, as_of=when)
+        if not isinstance(bank, Reconciliation):
+            raise InvalidRequest(
+                f"bank={shorten(bank)}: give what fl.bank.read or fl.bank.reconcile returns"
+            )
     if bank is not None and period is not None:
         first, end = period_bounds(period)
         days = moment(first).date(), moment(end - 1).date()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -283,8 +283,8 @@ def file_name(period: str) -> str:
 
 def check_formats(formats: Sequence[str]) -> None:
     """Raises ``InvalidRequest`` unless ``formats`` are some of :data:`FORMATS`."""
-    unknown = [name for name in formats if name not in FORMATS]
-    if unknown or not formats or isinstance(formats, str):
+    several = isinstance(formats, Collection) and not isinstance(formats, str)
+    if not several or not formats or any(name not in FORMATS for name in formats):
         raise InvalidRequest(f"formats={formats!r}: give some of {', '.join(FORMATS)}")
 
 

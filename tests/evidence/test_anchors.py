@@ -135,6 +135,11 @@ class TestPrefix:
         with pytest.raises(InvalidRequest, match="is not an anchor"):
             read_anchor("fundlab-anchor-1 transfers=1")
 
+    @pytest.mark.parametrize("given", [5, b"fundlab-anchor-1 transfers=1"])
+    def test_another_type_is_no_anchor(self, given: Any) -> None:
+        with pytest.raises(InvalidRequest, match=r"is not an anchor: give a line that begins with"):
+            read_anchor(given)
+
 
 # ------------------------------------------------------------------------- tamperings
 

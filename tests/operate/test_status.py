@@ -249,8 +249,30 @@ def test_wrong_usage(fundlab: Any, options: tuple[str, str]) -> None:
 def test_what_no_expectation_is(store: fl.Store) -> None:
     with pytest.raises(InvalidRequest, match="expect='moon': give some of sync"):
         status(store, expect=["moon"])
-    with pytest.raises(InvalidRequest, match="max_age=0:00:00: give more than nothing"):
+    with pytest.raises(
+        InvalidRequest, match="max_age=0:00:00: give a timedelta of more than nothing"
+    ):
         status(store, max_age=timedelta(0))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"max_age": 5}, "max_age=5: give a timedelta"),
+        ({"max_age": "26h"}, "max_age=26h: give a timedelta"),
+        ({"expect": 5}, "expect=5: give a text or a list of texts"),
+        ({"now": "x"}, "now='x': give the nanoseconds since 1970"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(
+    tmp_path: Path, given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        status(fl.Store(tmp_path), **given)
+
+
+def test_one_expectation_may_be_a_text(store: fl.Store) -> None:
+    assert told(status(store, expect="verify"))[0][0] == "verify"
 
 
 def test_a_run_that_cannot_be_noted_is_done(

@@ -395,6 +395,25 @@ def test_a_folder_that_cannot_be_one_is_told(
         reports.write_report(october[0], out)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"period": 5}, "period=5: give a text such as '2026-10'"),
+        ({"period": ("2026-10-01", "2026-11-01")}, "period=.*: give a text such as '2026-10'"),
+        ({"tz": 5}, "tz=5: give a text such as 'Europe/Paris'"),
+        ({"max_age": 5}, "max_age=5: give a text such as '7D'"),
+        ({"bank": "october.xml"}, "bank='october.xml': give what fl.bank.read"),
+        ({"formats": None}, "formats=None: give some of html, xlsx, csv"),
+        ({"formats": 5}, "formats=5: give some of html, xlsx, csv"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(
+    good: fl.Store, given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        fl.report(good, **given)
+
+
 def test_what_cannot_be_reported_says_so(good: fl.Store, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="give some of html, xlsx, csv"):
         fl.report(good, formats=["pdf"])
