@@ -30,15 +30,18 @@ def chosen(
     names_of: Callable[[T], Iterable[str | None]],
     unless: str,
 ) -> list[T]:
-    """Those of ``rows`` that have a name among ``given``, by default all. Raises
+    """Those of ``rows`` that have a name among ``given``, whatever its case, by default all. Raises
     ``InvalidRequest`` for a name that none has: ``unless`` says what they are not, and what shows
     those that are."""
     if given is None:
         return [*rows]
-    wanted = set(texts(given, parameter))
-    if unknown := wanted - {name for row in rows for name in names_of(row)}:
-        raise InvalidRequest(f"{parameter} {sorted(unknown)!r} are not {unless}")
-    return [row for row in rows if not wanted.isdisjoint(names_of(row))]
+    wanted = {text.lower(): text for text in texts(given, parameter)}
+    named = [(row, {name.lower() for name in names_of(row) if name is not None}) for row in rows]
+    if unknown := wanted.keys() - {name for _, names in named for name in names}:
+        raise InvalidRequest(
+            f"{parameter} {sorted(wanted[name] for name in unknown)!r} are not {unless}"
+        )
+    return [row for row, names in named if not wanted.keys().isdisjoint(names)]
 
 
 def accept_unreadable(
@@ -85,10 +88,13 @@ def accept_missing(
             f"{what}; 'fundlab verify' (store.gone()) shows those in the state {state!r}",
         )  # fmt: skip
         if profile_id is not None and accounts is not None:
+            known = accounts()
+            written = {one.profile_id.lower(): one.profile_id for one in known.every}
+            profile_id = written.get(profile_id.lower(), profile_id)
             where = {"profile_id": [profile_id]}
             rows = steadily(lambda: read_current(store.snapshot("transfers"), ["id"], where=where))
             theirs = set(rows.column("id").to_pylist())
-            check_refused(accounts(), profile_id, any(row.id in theirs for row in there))
+            check_refused(known, profile_id, any(row.id in theirs for row in there))
             mine, said["profiles"] = [row for row in mine if row.id in theirs], [profile_id]
         said["rows"] = [[row.table, row.id, str(Instant.from_ns(row.gone_at))] for row in mine]
         if mine or profile_id is not None:

@@ -407,6 +407,8 @@ class TableStore(StoreFiles):
         Raises ``InvalidRequest`` for an id that is not gone, or where ``by`` or ``reason`` is
         empty.
         """
+        if not isinstance(still_counts, bool):
+            raise InvalidRequest(f"still_counts={still_counts!r}: give True or False")
         said = {"by": by, "reason": reason, "counts": still_counts}
         return accept_missing(self, "gone", ids, said)
 

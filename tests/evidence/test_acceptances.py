@@ -50,7 +50,7 @@ def aside(key: str, id_: str | None, state: str = "open") -> Any:
 @pytest.mark.parametrize(
     ("given", "keys"),
     [
-        (None, ["k1", "k2"]), ("k1", ["k1"]), ("t2", ["k2"]), (["t2", "k1"], ["k1", "k2"]),
+        (None, ["k1", "k2"]), ("k1", ["k1"]), ("t2", ["k2"]), (["T2", "k1"], ["k1", "k2"]),
         ([], []),
     ],
 )  # fmt: skip
@@ -87,7 +87,7 @@ ROWS = [
 @pytest.mark.parametrize(
     ("state", "ids", "counts", "accepted"),
     [
-        ("gone", None, True, "ab"), ("gone", ["b"], True, "b"), ("gone", ["b", "e"], True, "be"),
+        ("gone", None, True, "ab"), ("gone", ["B"], True, "b"), ("gone", ["b", "e"], True, "be"),
         ("gone", "d", False, "d"), ("refused", None, True, "c"), ("refused", ["f"], True, "f"),
     ],
 )  # fmt: skip
@@ -130,9 +130,9 @@ def test_a_profile_is_accepted_with_its_refused_rows(monkeypatch: pytest.MonkeyP
     for profile, found in (("p", ["c"]), ("q", [])):
         store: Any = Recorded()
         said: dict[str, Any] = WHO | {"counts": True}
-        known: Any = f"accounts of {profile}"
+        known = Accounts((account(profile_id=profile),), None, 9)
         accepted = acceptance.accept_missing(
-            store, "refused", None, said, profile, lambda known=known: known
+            store, "refused", None, said, profile.upper(), lambda known=known: known
         )
         assert accepted == found
         assert asked.pop() == (known, profile, bool(found))

@@ -116,7 +116,10 @@ class TestFullPass:
         assert ids() == ["t-000001", "t-000002", "t-000004", "t-000005"]
         with pytest.raises(InvalidRequest, match=r"t-000002.*'fundlab verify'"):
             store.accept_gone("t-000002", by="Ben", reason="again", still_counts=True)
-        store.accept_gone(["t-000002"], by="Ana", reason="it is a test")
+        wrong: Any = "no"
+        with pytest.raises(InvalidRequest, match="still_counts='no': give True or False"):
+            store.accept_gone("t-000002", by="Ana", reason="it is a test", still_counts=wrong)
+        store.accept_gone(["T-000002"], by="Ana", reason="it is a test")
         assert ids() == ["t-000001", "t-000004", "t-000005"]
         assert gone(store) == [("t-000002", "accepted"), ("t-000003", "accepted")]
         assert store.gone()["by"].tolist() == ["Ana", "Ben"]
