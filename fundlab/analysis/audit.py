@@ -145,8 +145,8 @@ def sample(
     with a chance in proportion. Give ``size`` (the interval is the population by it), or
     ``precision``, what the basic precision may be (the interval is that by the factor of
     ``confidence``). ``random`` takes ``size`` transfers, each with the same chance: those whose
-    SHA-256 with the seed comes first. Raises :class:`AnalysisError` for what makes no sense, and
-    invalid rows.
+    SHA-256 with the seed comes first. Raises :class:`AnalysisError` for what makes no sense, such
+    as an ``asset`` that none of the transfers moved, of whatever period, and invalid rows.
 
     >>> drawn = fl.audit.sample("2026-10", transfers, size=2, seed=7)
     >>> drawn.interval, drawn.rows[["transfer_id", "stratum", "book"]].values.tolist()
@@ -168,10 +168,18 @@ def sample(
     with Workbench(transfers, by) as bench:
         want = transfer_columns(by, type=TEXT)
         rows = completed(bench, transfers, want, "id", "profile_id", "total", by)
-        rows = rows.with_columns(asset=moved_asset(), at=nw.col(by)).filter(
+        rows = rows.with_columns(asset=moved_asset(), at=nw.col(by))
+        mine = rows.filter(
             nw.col("asset") == asset, nw.col("at") >= first, nw.col("at") < end, nw.col("total") > 0
         )
-        every = bench.collect(rows.select("id", "at", "profile_id", "type", "total").sort("id"))
+        every = bench.collect(mine.select("id", "at", "profile_id", "type", "total").sort("id"))
+        if not len(every):  # of no rows at all there is a sample, of none
+            known = bench.collect(rows.select("asset").unique()).column("asset").to_pylist()
+            if known and asset not in known:
+                raise AnalysisError(
+                    f"asset={shorten(asset)}: no completed transfer moved it; give one of "
+                    f"{', '.join(sorted(known))}"
+                )
     amounts = [in_units(total) for total in every.column("total").to_pylist()]
     step = None
     if method == "mus":

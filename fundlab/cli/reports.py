@@ -138,6 +138,7 @@ def close(
     --side and the options after it are those of 'fundlab bank'.
     """
     from fundlab import reports
+    from fundlab.analysis import audit
     from fundlab.analysis.closing import restatements
     from fundlab.bank.reconciliation import reconcile_files
 
@@ -151,7 +152,9 @@ def close(
     for given, name in ((bank, "--bank"), (sample, "--sample")):
         if given and out is None:
             raise typer.BadParameter("give the pack's folder with --out", param_hint=name)
-    drawn = sample and {"method": "mus", "size": sample, "seed": seed, "asset": sample_asset}
+    drawn: dict[str, Any] = {}
+    if sample:
+        drawn = {"method": "mus", "size": sample, "seed": seed, "asset": sample_asset}
     found = reports.find_close(books, period, basis)
     if found is not None and tz not in (None, found.tz):
         raise typer.BadParameter(
@@ -159,8 +162,11 @@ def close(
             param_hint="--tz",
         )
     done = None if restate else found
-    if bank and done is None:  # what the bank's files lack is said before anything is closed
-        reconcile_files(books, bank, period, asked)
+    if done is None:  # what the bank's files or the sample lack is said before anything is closed
+        if bank:
+            reconcile_files(books, bank, period, asked)
+        if drawn:
+            audit.sample(period, books, **drawn, basis=basis)
     moved = [] if done is None else [str(one) for one in restatements(books) if one.close == done]
     said = "closed at"
     if done is not None:

@@ -245,6 +245,16 @@ def test_what_makes_no_sense_is_named(given: dict[str, Any], words: str) -> None
         fl.audit.sample("2026", table(make_rows(20, 1, 1)), **given)
 
 
+def test_a_sample_is_of_an_asset_that_some_transfer_moved() -> None:
+    rows = table([transfer("a"), transfer("b", asset="EUR", created_at=START + 40 * DAY)])
+    for asset in ("usd", "XYZ"):
+        with pytest.raises(
+            AnalysisError, match=f"asset='{asset}': no completed transfer moved it; .* EUR, USD"
+        ):
+            fl.audit.sample("2026-01", rows, size=5, asset=asset)
+    assert fl.audit.sample("2026-01", rows, size=5, asset="EUR").count == 0  # none in January
+
+
 def test_a_factor_is_rounded_up_beyond_the_noise_of_doubles() -> None:
     """3 is what is at risk at a confidence of 1 less the third power of 1/e."""
     assert [str(one) for one in fl.audit.factors("0.950212931632136057", 0)] == ["3.00"]

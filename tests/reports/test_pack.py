@@ -646,6 +646,18 @@ def test_an_audit_sample_is_in_the_pack_when_asked_for_and_drawn_again(
     assert fundlab(*asked[:4], "--sample", 3)[0] == 2
 
 
+def test_a_sample_of_another_asset_is_refused_before_anything_is_closed(
+    tmp_path: Path, fundlab: Any
+) -> None:
+    month = months.made(tmp_path / "store", 1)
+    asked = ("close", "2026-02", "--store", month.store.path, "--out", tmp_path / "pack",
+             "--with-breaks", "--reason", "dates before creation")  # fmt: skip
+    status, _, err = fundlab(*asked, "--sample", 5, "--sample-asset", "usd")
+    assert (status, "asset='usd': no completed transfer moved it" in err) == (1, True)
+    assert month.store.closes().empty
+    assert not (tmp_path / "pack").exists()
+
+
 @pytest.mark.seconds
 def test_what_changed_against_the_month_before_adds_up(packed: tuple[fl.Store, Path]) -> None:
     store, pack = packed
