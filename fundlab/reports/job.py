@@ -20,7 +20,7 @@ from fundlab.analysis.counting import choice, looked_through
 from fundlab.analysis.engines import relations_of
 from fundlab.analysis.reconcile import judge
 from fundlab.analysis.value import MAX_AGE
-from fundlab.base.errors import InvalidRequest, StoreError, printable, shorten
+from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError, printable, shorten
 from fundlab.base.paths import local_path, opened
 from fundlab.base.periods import check_month, period_bounds
 from fundlab.base.values import Instant, moment_ns
@@ -34,7 +34,7 @@ from fundlab.payments.reconciliation import reconciled
 from fundlab.reports.build import HELD_ROWS, build
 from fundlab.reports.facts import Report, broken_rules, versions
 from fundlab.reports.inputs import SHOWN, count, moment
-from fundlab.reports.report_files import FORMATS, LAST_FILE, check_formats, file_name, write_report
+from fundlab.reports.report_files import FORMATS, check_formats, is_written, write_report
 from fundlab.settings.labels import names_given
 from fundlab.store.duck import own_connection
 from fundlab.store.scan import hold_in_duckdb, queries
@@ -243,7 +243,7 @@ def catch_up(
     max_age: str = MAX_AGE,
 ) -> CaughtUp:
     """Writes the report of each of :func:`missing_months`; judges all that is known, anyway."""
-    months = missing_months(store, out, since, tz, formats)
+    months = missing_months(store, out, since, tz, formats, basis)
     payments = payments_of(store)
     shared: dict[str, Any] = {"tz": tz, "basis": basis, "max_age": max_age, "payments": payments}
     written = tuple(
@@ -261,9 +261,14 @@ def payments_of(store: TableStore) -> Payments:
 
 
 def _note(store: TableStore, found: CaughtUp | Report) -> None:
-    """For ``fundlab status``."""
-    broken = found.violations
-    problems = broken if isinstance(broken, int) else len(broken)
+    """For ``fundlab status``. What was found before stands until all rows are looked at again."""
+    if isinstance(found, CaughtUp):
+        problems = found.violations
+    else:
+        problems = len(found.violations)
+        with suppress(StoreDamaged, KeyError):  # nothing was noted, or nothing that can be read
+            if found.period:
+                problems = max(problems, int(store.runs()["report"]["problems"]))
     store.note_run("report", {"problems": problems})
 
 
@@ -283,9 +288,11 @@ def missing_months(
     since: str | None = None,
     tz: str = "UTC",
     formats: Sequence[str] = FORMATS,
+    basis: Basis = "settled",
 ) -> list[str]:
-    """The months that are over and not in ``out`` in all of ``formats``, oldest first, from
-    ``since`` (a month) or the store's first transfer on."""
+    """The months that are over and of which ``out`` has no report in all of ``formats`` that was
+    made then, with days in ``tz`` and on this ``basis``, oldest first, from ``since`` (a month) or
+    the store's first transfer on."""
     check_formats(formats)
     folder = local_path(out, "out")
     when = moment(last_publication(store))
@@ -296,13 +303,8 @@ def missing_months(
         return []
     start = since or f"{moment(first).tz_convert(tz):%Y-%m}"
     last = when.tz_convert(tz).tz_localize(None).to_period("M") - 1
-    missing = []
-    for month in pd.period_range(pd.Period(start, "M"), last, freq="M"):
-        files = [folder / f"{file_name(str(month))}{LAST_FILE[kind]}" for kind in formats]
-        # A power cut may leave a name without its bytes.
-        if not all(path.exists() and path.stat().st_size > 0 for path in files):
-            missing.append(str(month))
-    return missing
+    months = map(str, pd.period_range(pd.Period(start, "M"), last, freq="M"))
+    return [month for month in months if not is_written(folder, month, formats, basis, tz)]
 
 
 def sources(

@@ -5,6 +5,7 @@ Workbook and CSV hold what the page shows, and all of it where the page cuts lon
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
@@ -31,10 +32,13 @@ from fundlab.reports.page_tables import readable_spans
 from fundlab.reports.sections import SECTIONS
 from fundlab.store.lock import locked
 from fundlab.store.manifests import store_around
+from fundlab.tables.transfers import Basis
 
 FORMATS: Final = ("html", "xlsx", "csv")
 LAST_FILE: Final = {"html": ".html", "xlsx": ".xlsx", "csv": ".report.csv"}
 """What stands in the folder once all of a format is written."""
+_WRITTEN: Final = ".fundlab-reports.json"
+"""In the folder: of each report and format whether its period was over then, its basis and zone."""
 MAX_WORKBOOK_ROWS: Final = 30_000
 MAX_PRINTED_ROWS: Final = 60
 """On the one page that a sheet is on paper."""
@@ -95,7 +99,34 @@ def write_report(
             with replacing(files[0]) as unfinished:
                 beside = replace(report, files=tuple(files))  # the page says where they are
                 unfinished.write_text(render_html(beside), encoding="utf-8")
+        written = _written(folder)
+        is_of = [report.ends is None, report.basis, report.tz]
+        written[stem] = written.get(stem, {}) | dict.fromkeys(formats, is_of)
+        with replacing(folder / _WRITTEN) as unfinished:
+            unfinished.write_text(json.dumps(written, sort_keys=True), encoding="utf-8")
     return replace(report, files=tuple(files))
+
+
+def is_written(folder: Path, period: str, formats: Sequence[str], basis: Basis, tz: str) -> bool:
+    """Whether the report of ``period`` is in ``folder`` in all of ``formats``, on this basis and
+    with its days in this zone, made when the period was over."""
+    stem = file_name(period)
+    files = [folder / f"{stem}{LAST_FILE[kind]}" for kind in formats]
+    # A power cut may leave a name without its bytes.
+    there = all(path.exists() and path.stat().st_size > 0 for path in files)
+    of = _written(folder).get(stem, {})
+    return there and all(of.get(kind) == [True, basis, tz] for kind in formats)
+
+
+def _written(folder: Path) -> dict[str, dict[str, list[Any]]]:
+    """What this program noted of the reports it wrote there; nothing where that cannot be read:
+    then they are made again."""
+    try:
+        found = json.loads((folder / _WRITTEN).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    known = found.items() if isinstance(found, dict) else ()
+    return {str(stem): of for stem, of in known if isinstance(of, dict)}
 
 
 def _table_file(folder: Path, stem: str, table: str) -> Path:

@@ -364,21 +364,46 @@ def test_a_written_report_shows_its_verdict_and_files_as_a_card(october: tuple[A
     assert not {"<b>x", "<i>."} & {*re.findall(r"<[bi]>.", hostile._repr_html_())}
 
 
-def test_missed_months_are_caught_up(good: fl.Store, tmp_path: Path) -> None:
+def test_missed_months_are_caught_up(
+    good: fl.Store, october: tuple[Any, Path], tmp_path: Path
+) -> None:
     first = good.read("transfers")["created_at"].min()
     last = pd.Timestamp(reports.job.last_publication(good)).to_period("M") - 1
     every = [str(month) for month in pd.period_range(first.tz_localize(None), last, freq="M")]
     assert reports.missing_months(good, tmp_path) == every
-    (tmp_path / "report-2026-09.html").write_text("written")
+
+    def write(format: str, **given: Any) -> None:
+        of = {"period": "2026-09", "ends": None, "basis": "settled", "tz": "UTC"} | given
+        reports.write_report(dataclasses.replace(october[0], **of), tmp_path, [format])
+
+    def missing(*formats: str, **given: Any) -> list[str]:
+        return reports.missing_months(good, tmp_path, "2026-08", formats=formats, **given)
+
     late = [month for month in every if month >= "2026-08"]
     others = [month for month in late if month != "2026-09"]
-    assert reports.missing_months(good, tmp_path, "2026-08", formats=["html"]) == others
-    assert reports.missing_months(good, tmp_path, "2026-08", formats=["html", "csv"]) == late
-    (tmp_path / "report-2026-09.report.csv").write_text("written")
-    assert reports.missing_months(good, tmp_path, "2026-08", formats=["html", "csv"]) == others
-    assert reports.missing_months(good, tmp_path, "2026-08", formats=["xlsx"]) == late
-    (tmp_path / f"{file_name(others[0])}.html").write_bytes(b"")
-    assert others[0] in reports.missing_months(good, tmp_path, "2026-08", formats=["html"])
+    (tmp_path / "report-2026-09.html").write_text("a file of that name")
+    assert missing("html") == late
+    for given in (
+        {"ends": pd.Timestamp("2026-10-01", tz="UTC")}, {"basis": "created"}, {"tz": "Asia/Tokyo"},
+    ):  # fmt: skip
+        write("html", **given)
+        assert missing("html") == late
+    assert missing("html", tz="Asia/Tokyo") == others
+    write("html")
+    assert missing("html") == others
+    assert missing("html", basis="created") == missing("html", tz="Asia/Tokyo") == late
+    assert missing("html", "csv") == late
+    write("csv")
+    assert missing("html", "csv") == others
+    assert missing("xlsx") == late
+    (tmp_path / "report-2026-09.html").write_bytes(b"")
+    assert missing("html") == late
+    assert missing("csv") == others
+    for damaged in ("", "{", "[]", '{"report-2026-09": 5}'):
+        (tmp_path / ".fundlab-reports.json").write_text(damaged)
+        assert missing("csv") == late
+    write("csv")
+    assert missing("csv") == others
     with pytest.raises(InvalidRequest, match="'2026' is not a month"):
         reports.missing_months(good, tmp_path, "2026")
     with pytest.raises(AnalysisError, match=r"period='2026-13': month must be in 1\.\.12"):
