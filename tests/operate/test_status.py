@@ -89,6 +89,9 @@ def test_a_report_is_noted_with_what_it_found(store: fl.Store, tmp_path: Path) -
     assert store.runs()["report"] == {"at": "2026-11-20T07:00:00.000000000Z", "problems": 0}
     fl.report(store, "2026-10-05", out=tmp_path, formats=["csv"])
     assert store.runs()["report"] == {"at": "2026-11-20T08:00:00.000000000Z", "problems": 0}
+    store.note_run("report", {"problems": 2})
+    fl.report(store, "2026-10-05", out=tmp_path, formats=["csv"])  # of one day: it takes none back
+    assert store.runs()["report"]["problems"] == 2
     reports.catch_up(store, tmp_path, ["csv"], since="2099-01")
     assert store.runs()["report"]["problems"] == 0
 
