@@ -72,7 +72,7 @@ def status(
                 error.add_note("Or give --offline: the service is not asked then")
                 raise
         found = look(books, max_age=max_age, expect=expected, client=client)
-    answer(found.to_json(), as_json, str(found))
+    answer(found.to_json(), as_json, str(found), well=not found.unproved)
     if not found.ok:
         raise typer.Exit(FAILED if found.missed else BREAKS)
 

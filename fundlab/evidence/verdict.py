@@ -160,6 +160,13 @@ def shortfalls_of(accounts: Accounts) -> list[str]:
     return [*accounts.shortfalls, *_shortfalls(_judged(accounts))]
 
 
+def nothing_compared(accounts: Accounts) -> str:
+    """What the judgement says of transfers beside which no balance was ever observed; else
+    nothing."""
+    observed = any(account.observations for account in _judged(accounts))
+    return "" if observed or not accounts.transfers else _nothing(accounts.transfers, None)
+
+
 def _judged(accounts: Accounts) -> list[Account]:
     return sorted([*accounts.compared, *accounts.unobserved], key=_PAIR)
 

@@ -24,7 +24,7 @@ from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, listed,
 from fundlab.base.values import Instant, length_text
 from fundlab.evidence.closes import closes_of
 from fundlab.evidence.vanished_rows import gone_rows
-from fundlab.evidence.verdict import count_breaks, shortfalls_of
+from fundlab.evidence.verdict import count_breaks, nothing_compared, shortfalls_of
 from fundlab.operate.store import moved_periods
 from fundlab.payments.journal import Journal, identity_of
 from fundlab.payments.journal_files import damaged_journals, journal_entries, journal_files
@@ -76,6 +76,8 @@ class Status:
     journal of this user knows, which is no finding unless the settings say ``only_own_payments``;
     ``free_bytes`` is ``None`` of a store elsewhere, ``clock_skew`` (seconds by which the service's
     clock is ahead) where it was not asked. ``slower`` says what is, where the C part is not in use.
+    ``unproved`` says that no balance was ever compared with the transfers, which is no finding, as
+    it is none of a verification.
     """
 
     store: str
@@ -99,6 +101,7 @@ class Status:
     clock_skew: float | None
     findings: tuple[Finding, ...]
     slower: str = ""
+    unproved: str = ""
 
     @property
     def ok(self) -> bool:
@@ -128,9 +131,11 @@ class Status:
             oldest = length_text(now - Instant.parse(self.waiting_since).ns)
             waiting = f"{number_of(self.waiting, 'transfer')} pending for up to {oldest}"
             line = f"{waiting}: {line}"
-        if self.ok:
+        open_ = [*map(str, self.findings)]
+        open_ += [f"nothing to compare: {self.unproved}"] if self.unproved else []
+        if not open_:
             return f"all is well{' but for ' if self.waiting else ': '}{line}"
-        return "\n".join([*map(str, self.findings), line])
+        return "\n".join([*open_, line])
 
     __repr__ = __str__
 
@@ -147,9 +152,10 @@ def status(
     ``close``) is older than ``max_age``, and what is open.
 
     A report is expected once the store is older than ``max_age``, and a month to be closed within
-    ten days of its end. With a ``client`` its service is asked what time it is, in one request
-    without a token. ``now`` is the time in ns. Raises ``InvalidRequest`` for an argument that is
-    not valid, ``StoreDamaged`` where the store cannot be read.
+    ten days of its end, from that of the first transfer on. With a ``client`` its service is asked
+    what time it is, in one request without a token. ``now`` is the time in ns. Raises
+    ``InvalidRequest`` for an argument that is not valid, ``StoreDamaged`` where the store cannot be
+    read.
     """
     expected = texts(expect, "expect")
     if unknown := [name for name in expected if name not in EXPECTED]:
@@ -168,7 +174,8 @@ def status(
 
     # What was expected.
     age_ns = max_age / timedelta(microseconds=1) * 1000
-    begun = min((one.published_at for one in store.current("transfers").publications), default=0)
+    transfers = store.current("transfers")
+    begun = min((one.published_at for one in transfers.publications), default=0)
     synced = runs.get("sync", {}).get("tables", {})
     dates = {name: runs.get(name, {}).get("at") for name in ("verify", "report")}
     oldest = min(synced, key=lambda name: synced[name], default=None)
@@ -199,7 +206,8 @@ def status(
         grace = datetime.fromtimestamp(now / 1e9, UTC) - CLOSED_WITHIN
         due = grace.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         begins = (due - timedelta(days=1)).timestamp() * 1e9  # in whatever zone its months are
-        if last_close is None or last_close.end < begins:
+        has_any = transfers.span is not None and transfers.span[0] < due.timestamp() * 1e9
+        if has_any and (last_close is None or last_close.end < begins):
             month = f"{due - timedelta(days=1):%Y-%m}"
             findings.append(Finding("close", "missed", f"run 'fundlab close {month}': it is over"))
 
@@ -285,7 +293,7 @@ def status(
         waiting_since=None if first is None else str(Instant.from_ns(first)), pending=pending,
         payments=len(against.differences), accepted_differences=len(against.accepted),
         other_debits=len(against.others), free_bytes=free, clock_skew=skew,
-        findings=tuple(findings), slower=slow_path(),
+        findings=tuple(findings), slower=slow_path(), unproved=nothing_compared(accounts),
     )  # fmt: skip
 
 

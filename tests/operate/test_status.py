@@ -134,6 +134,37 @@ def test_what_was_never_done_is_told_where_it_is_expected(store: fl.Store) -> No
     assert told(status(store, now=NOW, expect=["verify"])) == []
 
 
+def test_a_store_in_which_nothing_was_compared_is_not_called_well(
+    tmp_path: Path, fundlab: Any
+) -> None:
+    store, service = fl.Store(tmp_path / "books"), FakeService([transfer(1), transfer(2)])
+    store.sync(service, tables=["transfers"])  # type: ignore[arg-type]
+    found = status(store)
+    said = (
+        "nothing to compare: No balance was ever fetched, so nothing proves the 2 transfers: "
+        "'fundlab sync balances' fetches what the service reports."
+    )
+    first, line = str(found).split("\n")
+    assert (found.ok, first) == (True, said)
+    assert line.startswith(f"{store.path}: synced ")
+    exit_status, out, _ = fundlab("status", "--offline", "--quiet", "--store", store.path)
+    assert (exit_status, out.split("\n")[0]) == (0, said)
+    assert said in str(status(store, expect=["verify"]))  # beside what was missed
+    store.sync(service, tables=["balances"])  # type: ignore[arg-type]
+    assert str(status(store)).startswith("all is well: ")
+
+
+def test_a_month_before_the_first_transfer_needs_no_close(tmp_path: Path) -> None:
+    """The transfers are of March; within ten days of its end it need not be closed yet."""
+    store = fl.Store(tmp_path)
+    store.sync(FakeService([transfer(1)]))  # type: ignore[arg-type]
+    days = {"2026-04-02": [], "2026-04-12": ["close: run 'fundlab close 2026-03': it is over"]}
+    for day, expected in days.items():
+        now = int(datetime.fromisoformat(f"{day}T08:00:00+00:00").timestamp()) * 10**9
+        found = status(store, now=now, expect=["close"])
+        assert [str(one) for one in found.findings if one.about == "close"] == expected
+
+
 def test_rows_that_are_gone_are_named_with_the_command_that_accepts_them(tmp_path: Path) -> None:
     service = FakeService([transfer(number) for number in range(1, 7)], complete=True)
     books = fl.Store(tmp_path / "books")
