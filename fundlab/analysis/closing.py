@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals as nw
@@ -23,6 +23,7 @@ from fundlab.evidence.closes import Close, booked_since, closes_of
 from fundlab.evidence.vanished_rows import accepted_gone
 from fundlab.evidence.verdict import OPENING, judge_accounts
 from fundlab.models import COMPLETED
+from fundlab.store.records import repair_that_lost
 from fundlab.store.snapshot import steadily
 from fundlab.tables import to_frame
 from fundlab.tables.transfers import LINES, SETTLED_AT, ZERO, Basis, Rows, change, line, moved_asset
@@ -42,6 +43,7 @@ CAUSES: Final = {
     "row": "changed in other members",
     "disappeared": "disappeared",
     "opening": "opening taken over from the service",
+    "lost": "not known: a repair found that the rows of then are lost",
 }
 """Why a transfer's part of a line is another one than it was."""
 
@@ -186,6 +188,22 @@ def bridge(
     same = by_line["difference"].transform("sum") == 0
     replaced = moved["cause"].eq("opening").groupby([moved[n] for n in _ENTRY]).transform("any")
     moved = moved[~(same & replaced)]
+    return _in_order(moved)
+
+
+def bridge_by_line(then: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
+    """:func:`bridge` of two roll-forwards, where the transfers of ``then`` are not known any
+    more."""
+    both = then.merge(now, on=list(_ENTRY), how="outer", suffixes=("_then", "_now"))
+    both = both[both["line"] != "closing"].assign(cause="lost", transfer_id="")
+    for side in ("then", "now"):
+        both[side] = both[f"amount_{side}"].astype(DecimalDtype()).fillna(0)
+    both["difference"] = both["now"] - both["then"]
+    moved = both[both["difference"] != 0]
+    return _in_order(moved.astype(dict.fromkeys(("cause", "transfer_id"), "string")))
+
+
+def _in_order(moved: pd.DataFrame) -> pd.DataFrame:
     order = moved["line"].map({name: place for place, name in enumerate(LINES)})
     moved = moved.assign(place=order.astype("int64"))
     keys = ["asset", "profile_id", "place", "type", "transfer_id"]
@@ -229,28 +247,40 @@ def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> l
     closes = closes_in_force(store, as_of)
     if not closes:
         return []
-    causes = []
-    gone = {}
+    records = store.records()
+    gone, lost = {}, []
     for frozen in closes:
-        before = [record for record in store.records() if record.number < frozen.record.number]
+        number = frozen.record.number
+        before = [record for record in records if record.number < number]
         gone[frozen.hash] = set(accepted_gone(before, "transfers"))
-    opening: pd.DataFrame | None = None
-    for close, then, now in steadily(
-        lambda: booked_since(
-            closes, store.current("transfers", as_of), store.snapshot("events", as_of), gone
-        )
-    ):
-        if opening is None and store.snapshot("transfers", as_of).begins is None:
-            opening = to_frame(OPENING.empty_table())  # nothing was taken over
-        elif opening is None:
-            opening = judge_accounts(store.accounts(as_of)).opening
-        moved = bridge(
+        if any(repair_that_lost(records, table, number) for table in ("transfers", "events")):
+            lost.append(frozen)
+
+    @cache
+    def opening() -> pd.DataFrame:
+        if store.snapshot("transfers", as_of).begins is None:
+            return to_frame(OPENING.empty_table())  # nothing was taken over
+        return judge_accounts(store.accounts(as_of)).opening
+
+    known = [one for one in closes if one not in lost]
+    moved = [
+        (close, bridge(
             then, now, close.period, known_at=close.known_at, tz=close.tz, basis=close.basis,
-            openings=(close.opening, opening),
-        )  # fmt: skip
-        if len(moved):
-            causes.append(Restatement(close, moved))
-    return sorted(causes, key=lambda frozen: (frozen.close.end, frozen.close.basis))
+            openings=(close.opening, opening()),
+        ))
+        for close, then, now in steadily(
+            lambda: booked_since(
+                known, store.current("transfers", as_of), store.snapshot("events", as_of), gone
+            )
+        )
+    ]  # fmt: skip
+    if lost:
+        rows = store.read_arrow("transfers", as_of, settled=True)
+    for close in lost:
+        now = to_frame(roll_forward(rows, close.period, opening(), close.tz, close.basis))
+        moved.append((close, bridge_by_line(close.lines, now)))
+    found = [Restatement(close, lines) for close, lines in moved if len(lines)]
+    return sorted(found, key=lambda frozen: (frozen.close.end, frozen.close.basis))
 
 
 def _cause(was: dict[str, Any] | None, now: dict[str, Any] | None, known_at: int) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import pandas as pd
 
 from fundlab.analysis import audit, balances, flows
-from fundlab.analysis.closing import BRIDGE, CAUSES
+from fundlab.analysis.closing import BRIDGE
 from fundlab.analysis.reconcile import judge
 from fundlab.bank.reconciliation import Reconciliation
 from fundlab.base.periods import period_before, period_bounds
@@ -46,6 +46,7 @@ from fundlab.reports.inputs import (
 )
 from fundlab.reports.page_tables import (
     bank_line,
+    cause,
     day,
     driver,
     explained,
@@ -488,7 +489,7 @@ def pack_tables(pack: Pack) -> dict[str, Table]:
             "What was restated, transfer by transfer", frames["restatements"],
             [asset, profile, ("Line", words, "line"), ("Type", line_type, "type"),
              *amounts(then="Closed", now="Now", difference="Difference"),
-             ("Why", cause_name, "cause"), ("Transfer", identifier, "transfer_id")], every,
+             ("Why", cause, "cause"), ("Transfer", identifier, "transfer_id")], every,
         ),
         "decisions": table(
             "Decisions", frames["decisions"],
@@ -515,10 +516,6 @@ def profile_name(value: object, labels: Mapping[str, str]) -> Cell:
 
 def line_type(value: object) -> Cell:
     return Cell(humanise(str(value)) if value else "–")
-
-
-def cause_name(value: object) -> Cell:
-    return Cell(CAUSES[str(value)])
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,15 @@ def pins_of(records: Sequence[Record]) -> dict[str, Record]:
     return {one.content["pin"]: one for one in records if one.kind in ("pin", "close")}
 
 
+def repair_that_lost(records: Sequence[Record], table: str, number: int) -> Record | None:
+    """The repair before which it was lost what ``table`` was at publication ``number``, if any."""
+    for record in records:
+        lost_from = record.content["tables"].get(table) if record.kind == "repair" else None
+        if lost_from is not None and lost_from <= number < record.number:
+            return record
+    return None
+
+
 def _record(written: bytes, digest: str) -> Record:
     """A record that somebody holds is not parsed again: that of a close may have megabytes."""
     record = _HELD.get(digest)

@@ -41,6 +41,7 @@ from fundlab.store.records import (
     pins_of,
     read_record,
     read_records,
+    repair_that_lost,
     write_record,
 )
 from fundlab.store.remote import RemotePath, StorePath, locate
@@ -162,13 +163,12 @@ class StoreFiles:
                 f"pin {pin!r} does not exist; there are: {', '.join(pins) or 'none'}"
             )
         number = pins[pin].number
-        for record in records:
-            lost_from = record.content["tables"].get(table) if record.kind == "repair" else None
-            if lost_from is not None and lost_from <= number < record.number:
-                raise StoreDamaged(
-                    f"the state of {table} that the pin {pin!r} names was lost before the repair "
-                    f"of {record.at[:19]}Z: restore it from a backup, or pin again"
-                )
+        repair = repair_that_lost(records, table, number)
+        if repair is not None:
+            raise StoreDamaged(
+                f"the state of {table} that the pin {pin!r} names was lost before the repair of "
+                f"{repair.at[:19]}Z: restore it from a backup, or pin again"
+            )
         return number
 
     def records(

@@ -399,6 +399,47 @@ def test_a_report_says_what_the_judgement_says_and_its_command_gives_it_again(
     agree("proved")
 
 
+@pytest.mark.parametrize("table", ["transfers", "events"])
+def test_a_closed_month_whose_rows_were_lost_and_fetched_again_has_not_moved(
+    tmp_path: Path, table: str
+) -> None:
+    """What the close froze is compared with what is known now, line by line."""
+    now = [MARCH + DAY]
+    edge = dict.fromkeys(("created_at", "updated_at"), months.text(MARCH - DAY // 24))
+    early = dict.fromkeys(edge, months.text(FEBRUARY - DAY))
+    service = FakeService(
+        [transfer(1, **early), transfer(2, **edge | {"updated_at": months.text(MARCH + 1)})],
+        events=[{
+            "id": "e-1", "type": "transfer.wire_deposit.completed", "source": "s",
+            "object": {"id": "t-000002"}, "created_at": edge["created_at"],
+        }],
+    )  # fmt: skip
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service)  # type: ignore[arg-type]
+    closed = store.close("2026-02")
+    assert as_lines(closed.lines) == {
+        ("p-1", "USD", "opening", ""): D("10.5"), ("p-1", "USD", "receipt", "WIRE_DEPOSIT"):
+        D("10.5"), ("p-1", "USD", "closing", ""): D("21"),
+    }  # fmt: skip
+    path = min((tmp_path / "store" / table).glob("*.parquet"))
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 1
+    path.write_bytes(data)
+    now[0] += DAY
+    assert store.repair(service).tables  # type: ignore[arg-type]
+    store.sync(service)  # type: ignore[arg-type]
+    assert store.restatements().empty
+    check_report(store, closed, "settled")
+    assert "restated" not in fl.report(store, "2026-03").balances
+    service.transfers[1].update(status="FAILED", updated_at=months.text(MARCH + DAY))
+    store.sync(service)  # type: ignore[arg-type]
+    (moved,) = store.restatements().to_dict("records")
+    assert (moved["line"], moved["cause"], moved["then"], moved["now"], moved["difference"]) == (
+        "receipt", "lost", D("10.5"), D(0), D("-10.5")
+    )  # fmt: skip
+    check_report(store, closed, "settled")
+
+
 def test_the_pack_nets_no_differences_and_names_what_was_accepted_before_the_close(
     tmp_path: Path,
 ) -> None:
