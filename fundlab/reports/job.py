@@ -63,6 +63,8 @@ class CaughtUp:
     moved: tuple[str, ...] = ()
     """The closed periods that have moved, and what the service lists no more."""
     payments: Payments | None = None
+    not_over: str = ""
+    """Why there is no report, where no month was over from the one on that was asked for."""
 
     @property
     def is_alarming(self) -> bool:
@@ -79,7 +81,8 @@ class CaughtUp:
             return "\n".join(report.text for report in self.written)
         said = "" if self.payments is None else self.payments.headline
         line = " ".join(filter(None, [self.verdict.text, broken_rules(self.violations), said]))
-        lines = [line, *self.moved, "Every month that is over has its report."]
+        done = self.not_over or "Every month that is over has its report."
+        lines = [line, *self.moved, done]
         return "\n".join(map(printable, lines))
 
     def to_json(self) -> dict[str, Any]:
@@ -250,7 +253,13 @@ def catch_up(
         write_report(read_report(store, month, **shared), out, formats) for month in months
     )
     moved = (*gone_lines(store.records()), *map(str, restatements(store)))
-    found = CaughtUp(written, *_judged_now(store), moved, payments)
+    not_over, known = "", last_publication(store)
+    if since is not None and period_bounds(since, tz)[1] > known:
+        not_over = (
+            f"No month from {since} on is over: what is known ends at "
+            f"{moment(known):%Y-%m-%d %H:%M} UTC."
+        )
+    found = CaughtUp(written, *_judged_now(store), moved, payments, not_over)
     _note(store, found)
     return found
 

@@ -410,6 +410,20 @@ def test_missed_months_are_caught_up(
         reports.missing_months(good, tmp_path, "2026-13")
 
 
+def test_from_a_month_on_that_is_not_over_there_is_no_report_yet(
+    good: fl.Store, tmp_path: Path, fundlab: Any
+) -> None:
+    asked = ("report", "--store", good.path, "--out", tmp_path, "--catch-up", "--format", "csv")
+    known = pd.Timestamp(reports.job.last_publication(good), tz="UTC")
+    for month in ("2099-03", f"{known:%Y-%m}"):
+        status, out, _ = fundlab(*asked, "--period", month)
+        assert status == 0
+        assert out.splitlines()[-1] == (
+            f"No month from {month} on is over: what is known ends at {known:%Y-%m-%d %H:%M} UTC."
+        )
+    assert [*tmp_path.iterdir()] == []
+
+
 @pytest.mark.parametrize("place", ["/dev/null/reports", "a-file"])
 def test_a_folder_that_cannot_be_one_is_told(
     october: tuple[Any, Path], tmp_path: Path, place: str
