@@ -309,7 +309,7 @@ def test_one_run_at_a_time(october: tuple[Any, Path], tmp_path: Path) -> None:
     finally:
         os.close(handle)
     reports.write_report(october[0], tmp_path, ["csv"])
-    assert len(list(tmp_path.iterdir())) == WRITTEN
+    assert len(list(tmp_path.glob("report*"))) == WRITTEN
 
 
 def test_no_table_of_an_earlier_run_stays_beside_those_of_this_one(
@@ -319,7 +319,7 @@ def test_no_table_of_an_earlier_run_stays_beside_those_of_this_one(
         (tmp_path / f"report-2026-10.{name}.csv").touch()
     (tmp_path / "report-2026-09.bank-open-items.csv").touch()
     made = reports.write_report(october[0], tmp_path, ["csv"])
-    others = {path.name for path in tmp_path.iterdir()} - {path.name for path in made.files}
+    others = {path.name for path in tmp_path.glob("*.csv")} - {path.name for path in made.files}
     assert others == {"report-2026-10.own.csv", "report-2026-09.bank-open-items.csv"}
 
 
@@ -333,7 +333,7 @@ def test_what_killed_runs_left_of_any_report_is_swept_and_nothing_else(
     (tmp_path / f"{left}-parts.tmp" / "sheet").touch()
     reports.write_report(october[0], tmp_path, ["csv"])
     names = {path.name for path in tmp_path.iterdir() if path.suffix != ".csv"}
-    assert names == {"note.tmp"}
+    assert names == {"note.tmp", ".fundlab-reports.json"}
 
 
 @pytest.mark.parametrize("store", ["nowhere", None, Path("data/store")])
