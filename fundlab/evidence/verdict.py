@@ -94,6 +94,10 @@ class Judgement:
         status, close and finding follows this."""
         return bool(self.breaks or self.shortfalls)
 
+    def has(self, first: int | None) -> bool:
+        """Whether it is of all transfers from ``first`` (ns) on; ``None`` is the beginning."""
+        return self.since is None or (first is not None and first >= self.since.value)
+
     @property
     def broken(self) -> pd.DataFrame:
         """The rows of ``table`` that break."""

@@ -138,6 +138,8 @@ def build(
     elif len(judgement.opening):
         opening = judgement.opening
     complete = opening is None and judgement.since is None
+    if before is not None and not judgement.has(before.first):
+        before, before_name = None, ""
     if period is not None:
         judgement = judgement.of_period(name, count(inside))
 
@@ -186,6 +188,7 @@ def build(
     material = Material(
         rows=rows, inside=inside, until=until, outer=outer, drawn=drawn, pending=open_rows,
         open_at=moment(open_at), before=(before or Span(0, 0)).of(rows, PLACED), span=span,
+        has_before=before is not None,
         busy=sorted(kept), balances=balances, roll_forward=roll_forward, violations=violations,
         judgement=judgement,
         reported=seen, opening=opening, opened=opened, moved=moved, events=events,

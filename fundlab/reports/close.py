@@ -80,7 +80,7 @@ def freeze(
             f"{period} ({basis} basis) cannot be restated: it "
             + ("is not closed" if closed is None else "has not moved since it was closed")
         )
-    refused, accepted = _obstacles(found, moved, period, basis, end, known_at)
+    refused, accepted = _obstacles(found, moved, period, basis, first, end, known_at)
     if refused or (accepted and with_breaks is None):
         advice = "See to it, then close it again."
         if not refused:
@@ -163,6 +163,7 @@ def _obstacles(
     moved: list[Restatement],
     period: str,
     basis: Basis,
+    first: int,
     end: int,
     known_at: int,
 ) -> tuple[list[str], list[str]]:
@@ -183,6 +184,13 @@ def _obstacles(
     if more > 0:
         accepted = [*accepted[:_SHOWN], f"And {number_of(more, 'more problem')}: see verify."]
     judged = found.judgement
+    if judged is not None and judged.since is not None and not judged.has(first):
+        whole = judged.since.value >= end
+        (refused if whole else accepted).append(
+            f"The store begins at {judged.since:%Y-%m-%d %H:%M} UTC, "
+            f"{'after' if whole else 'within'} {period}: 'fundlab sync --full' fetches the "
+            "transfers before that."
+        )
     if judged is None or judged.state == "nothing_to_compare":
         accepted.append("No balance was compared." if judged is None else judged.text)
     else:

@@ -182,7 +182,13 @@ class Report(Shown):
     @property
     def remark(self) -> str:
         """What a reader must know of the period: that it is not over, or was over before all that
-        is known."""
+        is known, or begins before the store does."""
+        if self.first is not None and not self.verdict.has(self.first.value):
+            return (
+                f"The period begins at {self.first:%Y-%m-%d %H:%M} UTC, and the store at "
+                f"{self.verdict.since:%Y-%m-%d %H:%M} UTC: what moved before that is not in it, "
+                "and the opening is of that time; 'fundlab sync --full' fetches it."
+            )
         if self.known_from is not None:
             return (
                 "The period ends before the first transfer that is known, of "

@@ -279,7 +279,9 @@ def exposure(sides: pd.DataFrame, until: Relation, span: Span, max_age: str) -> 
 def changes_against(before: Relation, outer: Relation, *, known: bool) -> pd.DataFrame:
     """``flux.explain`` of ``outer`` by type, none where no period before is ``known``."""
     earlier, now = before.filter(f"NOT {INTERNAL}"), outer
-    return frame_of(flux.explain(earlier, now if known else now.limit(0)))
+    if not known:
+        earlier, now = earlier.limit(0), now.limit(0)
+    return frame_of(flux.explain(earlier, now))
 
 
 def flux_steps(changes: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:

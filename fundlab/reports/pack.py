@@ -93,6 +93,8 @@ class Pack:
     frames: Mapping[str, pd.DataFrame]
     bank: Reconciliation | None = None
     sample: audit.Sample | None = None
+    has_before: bool = True
+    """Whether the store has the period before, to compare with."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -156,11 +158,13 @@ def read_pack(
             "sum(total) AS total", ASSET,
         ).order("asset"))  # fmt: skip
         reconciled = reconciliation(roll, judgement, transfers, close)
-        now, then = (
-            Span(*period_bounds(period, tz)).of(placed(transfers, close.basis), PLACED)
+        spans = [
+            Span(*period_bounds(period, tz))
             for period in (close.period, period_before(close.period, tz))
-        )
-        flux = changes_against(then, now.filter(f"NOT {INTERNAL}"), known=True)
+        ]
+        now, then = (span.of(placed(transfers, close.basis), PLACED) for span in spans)
+        has_before = judgement.has(spans[1].first)
+        flux = changes_against(then, now.filter(f"NOT {INTERNAL}"), known=has_before)
         sizes = {"transfers": count(transfers)}
     seen.rows.forget()  # Typst takes as much again
     sizes |= {name: store.current(name, pin=pin).count for name in TABLES if name not in sizes}
@@ -204,6 +208,7 @@ def read_pack(
         },
         bank,
         drawn,
+        has_before,
     )  # fmt: skip
 
 
@@ -598,7 +603,8 @@ def pack_sections(pack: Pack) -> list[Section]:
             f"Against {period_before(pack.close.period, pack.close.tz)}, transfers between own "
             "profiles left out: what is at least a twentieth of what moved of an asset, and the "
             "transfers that make it. The file of this table has all.",
-            ("flux", "No change is that large."),
+            ("flux", "No change is that large." if pack.has_before
+             else "The store begins after that period did: there is nothing to compare with."),
         ),
         section(
             "open", "Open items", f"Times are in {pack.close.tz}, here and below.",

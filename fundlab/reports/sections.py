@@ -80,6 +80,7 @@ class Material:
     pending: Relation
     open_at: pd.Timestamp
     before: Relation
+    has_before: bool
     span: Span
     balances: pd.DataFrame
     roll_forward: pd.DataFrame
@@ -339,7 +340,7 @@ SECTIONS: Final = (
     Section(
         "flux",
         lambda made: figures.changes_against(
-            made.before, made.outer, known=made.span.first is not None
+            made.before, made.outer, known=made.has_before
         ),
         "Flux", "against the period before; transfers between own profiles left out",
         caption="What made the larger changes, at least a twentieth of what moved of an asset",

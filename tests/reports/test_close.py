@@ -440,6 +440,42 @@ def test_a_closed_month_whose_rows_were_lost_and_fetched_again_has_not_moved(
     check_report(store, closed, "settled")
 
 
+def test_what_was_before_the_store_begins_is_in_no_period_without_a_word(tmp_path: Path) -> None:
+    """Four deposits of 10.50, the store begins between the second and the third."""
+    days = [FEBRUARY + number * DAY for number in (1, 10, 15, 35)]
+    service = FakeService([
+        transfer(n, **dict.fromkeys(("created_at", "updated_at"), months.text(at)))
+        for n, at in enumerate(days)
+    ])  # fmt: skip
+    now = [FEBRUARY + 13 * DAY]
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    late = [service.transfers.pop() for _ in range(2)]
+    store.sync(service, since="2026-02-12")  # type: ignore[arg-type]
+    service.transfers += late
+    now[0] = MARCH + 40 * DAY
+    store.sync(service)  # type: ignore[arg-type]
+    with pytest.raises(CloseRefused, match="begins at 2026-02-12 00:00 UTC, after 2026-01"):
+        store.close("2026-01", with_breaks="known")
+    with pytest.raises(CloseRefused, match="begins at 2026-02-12 00:00 UTC, within 2026-02"):
+        store.close("2026-02")
+    report = fl.report(store, "2026-02")
+    assert "The period begins at 2026-02-01 00:00 UTC, and the store at 2026-02-12" in report.text
+    assert report.balances[["opening", "inflow", "closing"]].values.tolist() == [
+        [D("21"), D("10.5"), D("31.5")]
+    ]
+    march = fl.report(store, "2026-03")
+    assert (march.remark, march.before, march.frames["flux"].empty) == ("", "", True)
+    assert {figure.before for figure in march.key_figures} == {""}
+    closed = store.close("2026-03")
+    files = reports.write_pack(store, closed, tmp_path / "pack")
+    assert "there is nothing to compare with" in files[0].read_text(encoding="utf-8")
+    now[0] += DAY
+    store.sync(service, full=True)  # type: ignore[arg-type]
+    march = fl.report(store, "2026-03")
+    assert (march.before, march.frames["flux"].empty) == ("2026-02", False)
+    store.close("2026-02")
+
+
 def test_the_pack_nets_no_differences_and_names_what_was_accepted_before_the_close(
     tmp_path: Path,
 ) -> None:
