@@ -106,7 +106,7 @@ class Judgement:
     @property
     def gaps(self) -> str:
         """``10.00 USD, 0.5 ETH``: what breaks, without regard to sign; nothing for nothing."""
-        return _gaps(self.broken)
+        return gaps(self.broken)
 
     def of_period(self, period: str, transfers: int) -> Judgement:
         """This judgement beside a period with so many ``transfers``: without any there is nothing
@@ -369,12 +369,13 @@ def _broken(broken: pd.DataFrame, compared: int) -> str:
         differ = "The one balance differs"
     return (
         f"{differ} from what the service reports; the differences, regardless of sign, add up to "
-        f"{_gaps(broken)}. {when}"
+        f"{gaps(broken)}. {when}"
     )
 
 
-def _gaps(broken: pd.DataFrame) -> str:
-    sums = broken["difference"].abs().groupby(broken["asset"]).sum()
+def gaps(rows: pd.DataFrame, column: str = "difference") -> str:
+    """The sum of ``column`` by asset, without regard to sign."""
+    sums = rows[column].abs().groupby(rows["asset"]).sum()
     return ", ".join(f"{money_text(gap)} {asset}" for asset, gap in sums.items())
 
 

@@ -28,7 +28,7 @@ from fundlab.evidence.closes import Close, annotations_table
 from fundlab.evidence.quarantine import set_aside_rows
 from fundlab.evidence.table_store import TableStore
 from fundlab.evidence.vanished_rows import gone_rows
-from fundlab.evidence.verdict import KEYS, Judgement
+from fundlab.evidence.verdict import KEYS, Judgement, gaps
 from fundlab.reports.figures import changes_against
 from fundlab.reports.inputs import (
     ASSET,
@@ -78,6 +78,8 @@ _SIDES: Final = {
 _AGES: Final = ((1, "0–1 days"), (5, "2–5 days"), (30, "6–30 days"), (60, "31–60 days"),
                 (90, "61–90 days"), (10**6, "over 90 days"))  # fmt: skip
 _DAY: Final = pd.Timedelta(days=1)
+_NONE: Final = "none"
+_NOT_KNOWN: Final = "not known, no balance was compared"
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,12 @@ class Pack:
         return f"Unexplained difference: {self.unexplained}{bank}"
 
     @property
-    def tone(self) -> Literal["good", "bad"]:
-        return "good" if self.proved and (self.bank is None or self.bank.ok) else "bad"
+    def tone(self) -> Literal["good", "bad", "warn"]:
+        """Good is only what is proved, and closed in spite of nothing."""
+        bank = self.bank is None or self.bank.ok
+        if self.proved and bank:
+            return "good"
+        return "warn" if bank and self.unexplained in (_NONE, _NOT_KNOWN) else "bad"
 
 
 @queries
@@ -184,8 +190,10 @@ def read_pack(
         close,
         facts_of(close, store.service() or {}, sorted({*lines["profile_id"]}), records, bank),
         content["figures"]["text"],
-        judgement.gaps or "none",
-        not judgement.is_alarming,
+        unexplained(judgement, lines),
+        accepted is None
+        and not judgement.is_alarming
+        and judgement.state != "nothing_to_compare",
         tuple(exceptions),
         {
             "roll-forward": roll,
@@ -210,6 +218,16 @@ def read_pack(
         drawn,
         has_before,
     )  # fmt: skip
+
+
+def unexplained(judgement: Judgement, lines: pd.DataFrame) -> str:
+    """By how much the balances differ from the service's, and totals from their amount and fee;
+    without regard to sign."""
+    if judgement.state == "nothing_to_compare":
+        return _NOT_KNOWN
+    rest = gaps(lines[lines["line"] == "unexplained"], "amount")
+    found = [judgement.gaps, f"{rest} in totals that are not their amount and fee" if rest else ""]
+    return "; ".join(filter(None, found)) or _NONE
 
 
 def exceptions_before(records: list[Record]) -> list[str]:

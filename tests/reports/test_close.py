@@ -440,6 +440,31 @@ def test_a_closed_month_whose_rows_were_lost_and_fetched_again_has_not_moved(
     check_report(store, closed, "settled")
 
 
+@pytest.mark.parametrize(
+    ("way", "tone", "headline"),
+    [
+        ("proved", "good", "Unexplained difference: none"),
+        ("not compared", "warn", "Unexplained difference: not known, no balance was compared"),
+        ("a rule is broken", "bad", "Unexplained difference: 1.00 USD in totals that are not their "
+         "amount and fee"),
+    ],
+)  # fmt: skip
+def test_the_pack_is_green_only_where_nothing_was_closed_in_spite_of(
+    tmp_path: Path, way: str, tone: str, headline: str
+) -> None:
+    made = dict.fromkeys(("created_at", "updated_at"), months.text(FEBRUARY + DAY))
+    service = FakeService([transfer(1, **made)])
+    if way == "a rule is broken":
+        service.transfers[0]["amount"] = "9.50"
+    store = fl.Store(tmp_path / "store", clock=lambda: MARCH + DAY)
+    tables = ["transfers"] if way == "not compared" else ["transfers", "balances"]
+    store.sync(service, tables)  # type: ignore[arg-type]
+    closed = store.close("2026-02", with_breaks=None if way == "proved" else "known")
+    page = reports.write_pack(store, closed, tmp_path / "pack")[0].read_text(encoding="utf-8")
+    assert f'<section class="verdict {tone}"' in page
+    assert f">{headline}<" in page
+
+
 def test_what_was_before_the_store_begins_is_in_no_period_without_a_word(tmp_path: Path) -> None:
     """Four deposits of 10.50, the store begins between the second and the third."""
     days = [FEBRUARY + number * DAY for number in (1, 10, 15, 35)]
