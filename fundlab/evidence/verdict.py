@@ -228,7 +228,7 @@ def pronounce(
             words = _equal(table, observations, transfers)
         else:
             state = "moves_proved"
-            headline, words = _moves(table, observations, since)
+            headline, words = _moves(len(table), observations, since)
         if shortfalls:
             state, headline = "partly_proved", "Not all is proved: 0 breaks"
             if count := int((table["proof"] != "now").sum()):
@@ -379,16 +379,18 @@ def gaps(rows: pd.DataFrame, column: str = "difference") -> str:
     return ", ".join(f"{money_text(gap)} {asset}" for asset, gap in sums.items())
 
 
-def _moves(
-    table: pd.DataFrame, observations: pd.DataFrame, since: pd.Timestamp
-) -> tuple[str, list[str]]:
+def _moves(count: int, observations: pd.DataFrame, since: pd.Timestamp) -> tuple[str, list[str]]:
+    """The words for ``count`` balances, of which some may never have been observed."""
     first = observations.groupby(KEYS)["observed_at"].min()
     later = len(observations) - len(first)
     begin, end = (f"{day:%Y-%m-%d}" for day in (first.min(), first.max()))
     when = f" on {begin}" if begin == end else f" between {begin} and {end}"
-    openings = f"the openings of its {len(table):,} balances are"
-    if len(table) == 1:
+    openings = f"the openings of its {count:,} balances are"
+    if count == 1:
         openings = "the opening of its one balance is"
+    elif len(first) < count:
+        verb = "is" if len(first) == 1 else "are"
+        openings = f"of its {count:,} balances the opening of {len(first):,} {verb}"
     words = [
         f"The store begins at {_exactly(since)}: {openings} taken over from the service as "
         f"observed{when}, not proved."

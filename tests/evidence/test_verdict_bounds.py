@@ -135,6 +135,13 @@ def test_what_is_proved_of_the_whole(
     assert found.opening.empty
 
 
+def test_no_opening_is_taken_over_of_a_balance_that_was_never_observed() -> None:
+    found = judged(agrees(opening="0"), unasked("EUR"), refused("GBP"), begins=5 * MINUTE)
+    assert len(found.table) == 3
+    assert "of its 3 balances the opening of 1 is taken over from the service" in found.detail
+    assert found.opening[["asset"]].values.tolist() == [["USD"]]
+
+
 SINCE = 5 * MINUTE
 TAKEN = "The store begins at 1970-01-01 00:05 UTC: "
 
