@@ -185,6 +185,15 @@ def test_other_keys_of_a_profile(tmp_path: Path) -> None:
         bank.read(file, profile="chaise")
 
 
+def test_a_file_of_a_shipped_name_is_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read_profile("chase")["format"] != "ofx"
+    (tmp_path / "chase").write_text('format = "ofx"\n')
+    assert read_profile("chase")["format"] == "ofx"
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [

@@ -23,6 +23,7 @@ from test_plan_bounds import NOON, refusal
 from fundlab.base.errors import InvalidRequest, OutputError, SettingsError
 from fundlab.base.values import Instant
 from fundlab.client.signing import EdSigner
+from fundlab.models import CreateFiatWithdrawal
 from fundlab.payments import approvals
 from fundlab.payments.identity import DAY
 
@@ -95,6 +96,11 @@ def test_a_request_is_what_its_file_says(tmp_path: Path) -> None:
     assert request.command == f"fundlab approve {tmp_path / 'r.json'}"
     spaced = approvals.PaymentRequest(b"", Path("a b.json"))
     assert spaced.command == "fundlab approve 'a b.json'"
+
+
+def test_a_body_may_have_every_member_of_a_withdrawal(tmp_path: Path) -> None:
+    body = json.dumps(dict.fromkeys(CreateFiatWithdrawal.model_fields, "x"))
+    assert approvals.read_request(written(tmp_path, SAID | {"bodies": [body]})).bodies == [body]
 
 
 @pytest.mark.parametrize(
