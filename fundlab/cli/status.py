@@ -17,9 +17,10 @@ from fundlab.base.terminal import BREAKS, FAILED, answer, say
 from fundlab.cli.options import Json, StorePath, check_target, existing_store, last_month
 
 ASKING_S: Final = 20.0
+_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _PATHS: Final = {
     "FUNDLAB_APPROVAL_KEY", "FUNDLAB_CA_BUNDLE", "FUNDLAB_CLIENT_SECRET_FILE", "FUNDLAB_JOURNAL",
-    "FUNDLAB_SIGNING_KEY",
+    "FUNDLAB_SIGNING_KEY", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE",
 }  # fmt: skip
 
 commands = typer.Typer()
@@ -123,7 +124,12 @@ def schedule(
     # What this shell has is what the timer will have; secrets stay where they are.
     names = [n for n in os.environ if n.startswith("FUNDLAB_") and n not in SECRETS]
     names += ["XDG_CONFIG_HOME", "XDG_DATA_HOME"]  # where the settings and the journal are
+    names += ["REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", *_PROXIES, *map(str.upper, _PROXIES)]
     variables = {name: os.environ[name] for name in sorted(names) if os.environ.get(name)}
+    with_password = [name for name, value in variables.items()
+                     if name.lower() in _PROXIES and "@" in value]  # fmt: skip
+    for name in with_password:
+        del variables[name]
     lost = [name for name in SECRETS if os.environ.get(name)]
     if heartbeat:
         variables["FUNDLAB_HEARTBEAT_REPORT"] = heartbeat
@@ -163,4 +169,9 @@ def schedule(
         say(
             f"the job fails as long as it has no {' and '.join(lost)}, which this shell alone has: "
             f"name a client_secret_file in the profile, or put it into {made.files[0].path} by hand"
+        )
+    if with_password:
+        say(
+            f"the job goes without {' and '.join(with_password)}, which a password is in: put it "
+            f"into {made.files[0].path} by hand"
         )

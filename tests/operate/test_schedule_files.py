@@ -151,10 +151,14 @@ def test_the_job_writes_and_reads_what_this_shell_would(
     fundlab: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    folders = {"XDG_CONFIG_HOME": f"{tmp_path}/settings", "XDG_DATA_HOME": f"{tmp_path}/own data"}
+    folders = {"XDG_CONFIG_HOME": f"{tmp_path}/settings", "XDG_DATA_HOME": f"{tmp_path}/own data",
+               "https_proxy": "http://proxy.example:3128", "NO_PROXY": "localhost",
+               "REQUESTS_CA_BUNDLE": f"{tmp_path}/company.pem"}  # fmt: skip
     for name, folder in folders.items():
         monkeypatch.setenv(name, folder)
-    status, out, _ = fundlab(
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "company.pem")
+    monkeypatch.setenv("http_proxy", "http://ana:pass-w0rd@proxy.example:3128")
+    status, out, err = fundlab(
         "schedule", "cron", "--heartbeat", "hb.json", "--work", tmp_path / "elsewhere", "--json"
     )
     assert status == 0
@@ -162,6 +166,9 @@ def test_the_job_writes_and_reads_what_this_shell_would(
     said = dict(line.split("=", 1) for line in shlex.split(content))
     assert {name: said[name] for name in folders} == folders
     assert said["FUNDLAB_HEARTBEAT_REPORT"] == f"{tmp_path}/hb.json"
+    assert "http_proxy" not in said
+    assert "pass-w0rd" not in out + err
+    assert "the job goes without http_proxy, which a password is in: put it into" in err
 
 
 @pytest.mark.thorough
