@@ -87,9 +87,9 @@ def books_of(
     ``InvalidRequest`` for another one than that, ``AnalysisError`` for a period that has not begun
     by what is known.
     """
-    # The first close of each period, by its end: what came later is a correction.
+    # The first close of each period: what came later is a correction.
     closes: dict[str, Close] = {}
-    for frozen in sorted(closes_of(store.records()), key=lambda frozen: frozen.end):
+    for frozen in closes_of(store.records()):
         if frozen.basis == basis:
             closes.setdefault(frozen.period, frozen)
     close = closes.get(period)

@@ -134,6 +134,19 @@ def test_a_closed_period_has_its_days_in_the_zone_it_was_closed_in(tmp_path: Pat
         books_of(month.store, "2026-02", tz="Europe/Berlin")
 
 
+def test_the_books_are_those_of_the_first_close_though_a_later_one_ends_earlier(
+    tmp_path: Path,
+) -> None:
+    store = months.made(tmp_path / "store", 5).store
+    first = store.close("2026-02", with_breaks="known")
+    written = books_of(store, "2026-02")
+    store.reopen("2026-02", by="Ana", reason="the wrong zone")
+    store.close("2026-02", tz="Asia/Tokyo", with_breaks="known")
+    again = books_of(store, "2026-02")
+    assert f"as closed at {first.record.at}" in again.title
+    assert again.entries.equals(written.entries)
+
+
 @pytest.mark.seconds
 @needs_hledger
 def test_hledger_accepts_them_too(tmp_path: Path) -> None:
