@@ -292,6 +292,9 @@ def ends(**amounts: int) -> Ends:
         ("price", sums(2, 200, 100), sums(2, 230, 100), 30, [],
          [("a", 95, 50), ("b", 135, 50)], 1, "b", (35, 1)),
         ("count", sums(1, 10), sums(3, 30), 20, [], [], 1, "", (0, 1)),
+        # of the smallest difference that there is, and of a period without any
+        ("count", sums(1, 10), sums(2, 11), 1, [], ends(a=1, b=10), (1, 2), "b", (10, 11)),
+        ("mix", sums(1, 10), sums(0, 0), 5, ends(x=10), [], 1, "x", (5, 1)),
     ],
 )  # fmt: skip
 def test_what_makes_most_of_it_is_named_by_hand(

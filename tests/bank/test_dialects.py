@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from made_statements import made
 from test_readers import BAI, CAMT, ENTRY, balance, camt053
@@ -205,6 +206,20 @@ def test_versions_and_booleans_of_camt(version: int, format: str, tag: str, tmp_
     assert not read(text.replace(">true<", ">0<"), tmp_path).entries["reversal"].any()
     with pytest.raises(AnalysisError, match="'2' is not one of true, false, 1, 0"):
         read(text.replace(">true<", ">2<"), tmp_path)
+
+
+@pytest.mark.parametrize(("second", "asset"), [("EUR", "EUR"), ("CHF", None)])
+def test_a_notice_without_a_currency_is_in_that_of_its_entries(
+    second: str, asset: str | None, tmp_path: Path
+) -> None:
+    """Where they have one; a notice may be of several, a statement may not."""
+    other = ENTRY.replace("AAAASESS", "BBBB").replace(
+        "<Ntry><Amt Ccy='EUR'>", f"<Ntry><Amt Ccy='{second}'>"
+    )
+    text = camt053(ENTRY + other).replace("camt.053", "camt.054").replace("Stmt>", "Ntfctn>")
+    found = read(text, tmp_path)
+    assert [None if pd.isna(one) else one for one in found.statements["asset"]] == [asset]
+    assert found.entries["asset"].tolist() == ["EUR", second]
 
 
 def test_more_dialects_of_camt(tmp_path: Path) -> None:
