@@ -90,6 +90,17 @@ def test_what_fails_leaves_nothing(tmp_path: Path, error: BaseException, way: st
     assert path.read_bytes() == b"old"
 
 
+def test_a_file_that_cannot_even_be_made_is_refused_with_what_the_system_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        disk.write_new(tmp_path / "file", b"new")
+
+
 @pytest.mark.parametrize("error", [OSError(5, "no"), KeyboardInterrupt()])
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
 def test_what_cannot_be_published_leaves_nothing(

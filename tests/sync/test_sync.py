@@ -23,6 +23,7 @@ from fundlab.base.errors import (
     StoreError,
     StoreLocked,
 )
+from fundlab.sync import run
 from fundlab.sync.run import sync
 
 
@@ -559,6 +560,35 @@ def test_a_row_of_the_far_future_hides_no_other(store: Store) -> None:
     store.sync(service)
     assert len(store.read("transfers")) == 3
     assert len(store.read("events")) == 2
+
+
+def test_what_is_written_and_not_published_does_not_stay(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transfers are written when the disk refuses the balances."""
+    service = FakeService([transfer(1)])
+    store.sync(service)
+    service.transfers.append(transfer(2))
+
+    def there() -> set[Path]:
+        return {path for path in (store.path / "transfers").rglob("*") if path.is_file()}
+
+    before, written = there(), set[Path]()
+    write = run.write_part
+
+    def refused(folder: Path, *given: Any) -> Any:
+        if folder.name == "balances":
+            written.update(there() - before)
+            raise OSError("no space left")
+        return write(folder, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "write_part", refused)
+        with pytest.raises(OSError, match="no space left"):
+            store.sync(service)
+    assert len(written) == 1
+    assert there() == before
+    assert store.sync(service)["transfers"].new == 1
 
 
 def test_the_function_behind_the_method(store: Store) -> None:
