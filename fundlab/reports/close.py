@@ -67,7 +67,8 @@ def freeze(
         raise InvalidRequest(
             f"tz={tz!r}: {closed} was closed with days in {closed.tz}; leave tz out, or reopen it"
         )
-    tz = tz or ("UTC" if closed is None else closed.tz)
+    if tz is None:
+        tz = "UTC" if closed is None else closed.tz
     first, end = period_bounds(period, tz)
     known_at = last_publication(store)
     moved = restatements(store) if moved is None else moved
