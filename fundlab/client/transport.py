@@ -246,9 +246,11 @@ class Transport:
 
     def probe(self, operation: str = "doctor") -> Answer:
         """The service's answer to a read without a token."""
+        tried = Attempted(operation, operation, self._env.new_id(), scope="")
+        headers = {**_HEADERS, "X-Request-Id": tried.request_id}
         return self._until_settled(
-            Outgoing("GET", f"{self._origin}{self._base_path}/v2/events", _HEADERS),
-            Attempted(operation, operation, self._env.new_id(), scope=""),
+            Outgoing("GET", f"{self._origin}{self._base_path}/v2/events", headers),
+            tried,
             repeatable=True,
             deadline=self._env.clock() + self._settings.call_timeout,
         )
