@@ -93,8 +93,9 @@ def test_to_look_whether_the_service_is_there_is_tried_again(client: Client) -> 
 def test_a_look_whether_the_service_is_there_is_sent_with_the_id_that_the_log_names(
     server: scripted.Scripted, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server.script(scripted.problem(503), answer({}))
-    client.transport.probe()
+    server.script(*[scripted.problem(503)] * 2, answer({}))
+    with caplog.at_level("DEBUG", "fundlab.api"):
+        client.transport.probe()
     sent = {one.headers["x-request-id"] for one in server.received}
     assert len(sent) == 1
     assert sent.pop() in caplog.text
