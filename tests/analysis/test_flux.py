@@ -294,6 +294,7 @@ def ends(**amounts: int) -> Ends:
         ("count", sums(1, 10), sums(3, 30), 20, [], [], 1, "", (0, 1)),
         # of the smallest difference that there is, and of a period without any
         ("count", sums(1, 10), sums(2, 11), 1, [], ends(a=1, b=10), (1, 2), "b", (10, 11)),
+        ("count", sums(1, 1), sums(2, 2), 1, [], ends(a=1, b=1), (1, 2), "a b", (1, 1)),
         ("mix", sums(1, 10), sums(0, 0), 5, ends(x=10), [], 1, "x", (5, 1)),
     ],
 )  # fmt: skip

@@ -405,18 +405,20 @@ def test_a_group_is_in_the_columns_of_its_days(
     theirs: list[tuple[str, int, int]], ours: list[tuple[str, int, int]], charges: int,
     difference: int, corrections: dict[str, list[int]], items: list[Any],
 ) -> None:  # fmt: skip
+    """All in cents."""
     book = Book(january(1), january(31), {})
     flows = {
-        side: [(name, january(day), D(much)) for name, day, much in rows]
+        side: [(name, january(day), D(much) / 100) for name, day, much in rows]
         for side, rows in (("bank", theirs), ("service", ours))
     }
-    book.take_group(flows, D(charges), D(difference), "why")
+    book.take_group(flows, D(charges) / 100, D(difference) / 100, "why")
     found = {
-        category: [int(row[name]) for name in COLUMNS] for category, row in book.corrections.items()
+        category: [row[name] * 100 for name in COLUMNS]
+        for category, row in book.corrections.items()
     }
     assert {category: row for category, row in found.items() if any(row)} == corrections
     listed = [
-        (row["item_id"], int(row["amount"]), row["age"], row["why"],
+        (row["item_id"], row["amount"] * 100, row["age"], row["why"],
          row["cleared_on"] and (row["cleared_on"] - january(0)).days)
         for row in book.listed
     ]  # fmt: skip

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fundlab import Store
 from fundlab.base.errors import StoreDamaged, StoreError
-from fundlab.store import compaction, parts
+from fundlab.store import compaction, parts, store_files
 from fundlab.store.manifests import File, Manifest
 from fundlab.sync.run import SyncResult
 
@@ -251,6 +251,26 @@ class TestWhereMergingFails:
         assert "No space left" in caplog.text
         assert len(store.read("transfers")) == 2
         assert sync(3).compacted == ("transfers",)
+
+    def test_a_file_that_cannot_have_its_name_changes_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store, service = Store(tmp_path / "store"), FakeService([transfer(1)])
+        store.sync(service, ["transfers"])  # type: ignore[arg-type]
+        service.transfers.append(transfer(2))
+        store.sync(service, ["transfers"])  # type: ignore[arg-type]
+        before = sorted(path for path in store.path.rglob("*") if path.is_file())
+
+        def full(*given: Any) -> Any:
+            raise StoreError("base.parquet cannot be written: No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store_files.disk, "publish", full)
+            with pytest.raises(StoreError, match="No space left"):
+                store.compact(["transfers"])
+        assert sorted(path for path in store.path.rglob("*") if path.is_file()) == before
+        assert len(store.read("transfers")) == 2
+        assert [*store.compact(["transfers"])] == ["transfers"]
 
     def test_damage_is_an_error_and_what_was_fetched_is_there(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
