@@ -162,11 +162,10 @@ def close(
             param_hint="--tz",
         )
     done = None if restate else found
-    if done is None:  # what the bank's files or the sample lack is said before anything is closed
-        if bank:
-            reconcile_files(books, bank, period, asked)
-        if drawn:
-            audit.sample(period, books, **drawn, basis=basis)
+    if bank:  # what the bank's files or the sample lack is said before anything is closed
+        reconcile_files(books, bank, period, asked)
+    if done is None and drawn:
+        audit.sample(period, books, **drawn, basis=basis)
     moved = [] if done is None else [str(one) for one in restatements(books) if one.close == done]
     said = "closed at"
     if done is not None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,9 +57,10 @@ def write_pack(
 ) -> list[Path]:
     """The pack of ``close`` in the folder ``out``: ``close-2026-10.html``, ``.pdf``, ``.xlsx``, one
     ``close-2026-10.<table>.csv`` for each table, the record ``close-2026-10.json``, and
-    ``pack.json``, which names the SHA-256 of each, and those of other packs in the folder. The same
-    close gives the same bytes, as long as no more is annotated. Returns the files, the page first;
-    without the extra ``pdf`` there is no PDF among them.
+    ``pack.json``, which names the SHA-256 of each, and those of other packs in the folder. Until
+    all are written the pack that is there stays as it is. The same close gives the same bytes, as
+    long as no more is annotated. Returns the files, the page first; without the extra ``pdf`` there
+    is no PDF among them.
 
     ``statements`` are files of the bank; ``options`` are of ``fl.bank.read`` (``format``,
     ``asset``, ``opening``, ``columns``, ``dates``, ``decimal``) and ``fl.bank.reconcile``
@@ -152,61 +154,66 @@ def _write(
     *,
     with_pdf: bool,
 ) -> list[Path]:
-    """``sources`` are the files of the ``bank``, by their names in the pack."""
+    """``sources`` are the files of the ``bank``, by their names in the pack. All files take their
+    places when the last one is written, so that the pack there stays where one cannot be made."""
     stem = file_stem(close)
-    files: list[Path] = []
-
-    def write(name: str, content: bytes) -> None:
-        files.append(folder / name)
-        with replacing(files[-1]) as unfinished:
-            unfinished.write_bytes(content)
-
+    written: dict[str, Path] = {}
     contents = {name: path.read_bytes() for name, path in sources.items()}
     with one_run_at_a_time(folder):
         packs = _read_manifest(folder)
-        for name in _bank_files(folder, packs.get(stem, {"bank": None})["bank"]):
-            (folder / name).unlink(missing_ok=True)
-        for name, content in contents.items():  # what is read are the very bytes of the pack
-            write(name, content)
-        with progress_bar(4 + with_pdf, "steps", f"the pack of {close.period}") as bar:
-            pack = read_pack(
-                store, close, records,
-                None if bank is None else _reconciled(store, close, records, folder, bank), sample,
-            )  # fmt: skip
+        before = _bank_files(folder, packs.get(stem, {"bank": None})["bank"])
+        with (
+            ExitStack() as complete,
+            progress_bar(4 + with_pdf, "steps", f"the pack of {close.period}") as bar,
+        ):
+
+            def new(name: str) -> Path:
+                written[name] = complete.enter_context(replacing(folder / name))
+                return written[name]
+
+            with TemporaryDirectory() as scratch:
+                for name, content in contents.items():  # what is read are the pack's very bytes
+                    (Path(scratch) / name).write_bytes(content)
+                reconciled = None
+                if bank is not None:
+                    reconciled = _reconciled(store, close, records, Path(scratch), bank)
+                pack = read_pack(store, close, records, reconciled, sample)
             bar.update()
             sections = pack_sections(pack)
-            files.insert(0, folder / f"{stem}.html")
-            with replacing(files[0]) as unfinished:
-                unfinished.write_text(render_page(pack, sections), encoding="utf-8")
+            new(f"{stem}.html").write_text(render_page(pack, sections), encoding="utf-8")
             bar.update()
+            for name, content in contents.items():
+                new(name).write_bytes(content)
             if with_pdf:
-                write(f"{stem}.pdf", render_pdf(pack, sections))
+                new(f"{stem}.pdf").write_bytes(render_pdf(pack, sections))
                 bar.update()
-            files.append(folder / f"{stem}.xlsx")
-            with replacing(files[-1]) as unfinished:
-                write_workbook(pack_sheets(pack), unfinished)
+            write_workbook(pack_sheets(pack), new(f"{stem}.xlsx"))
             bar.update()
             for name, frame in pack.frames.items():
-                files.append(folder / f"{stem}.{name}.csv")
-                with replacing(files[-1]) as unfinished:
-                    write_csv(arrow_of(frame), unfinished)
+                write_csv(arrow_of(frame), new(f"{stem}.{name}.csv"))
             bar.update()
-        if bank is not None and pack.bank is not None:
-            said = pack.bank.to_json() | {"options": bank["options"]}
-            said["files"] = {name: _sha256(folder / name) for name in bank["statements"]}
-            write(f"{stem}.bank.json", json.dumps(said, indent=1, sort_keys=True).encode() + b"\n")
-        write(f"{stem}.json", canonical(dict(close.content)) + b"\n")
-        packs[stem] = {
-            "close": close.hash,
-            "records": len(records),
-            "last_record": records[-1].hash,
-            "versions": made_with,
-            "bank": bank,
-            **({} if sample is None else {"sample": dict(sample)}),
-            "files": {path.name: _sha256(path) for path in sorted(files)},
-        }
-        write(MANIFEST, json.dumps(packs, indent=1, sort_keys=True).encode() + b"\n")
-    return files
+            if bank is not None and pack.bank is not None:
+                said = pack.bank.to_json() | {"options": bank["options"]}
+                said["files"] = {name: _sha256(written[name]) for name in bank["statements"]}
+                new(f"{stem}.bank.json").write_bytes(_indented(said))
+            new(f"{stem}.json").write_bytes(canonical(dict(close.content)) + b"\n")
+            packs[stem] = {
+                "close": close.hash,
+                "records": len(records),
+                "last_record": records[-1].hash,
+                "versions": made_with,
+                "bank": bank,
+                **({} if sample is None else {"sample": dict(sample)}),
+                "files": {name: _sha256(path) for name, path in sorted(written.items())},
+            }
+            new(MANIFEST).write_bytes(_indented(packs))
+        for name in before.keys() - written:
+            before[name].unlink(missing_ok=True)
+    return [folder / name for name in written]
+
+
+def _indented(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def pack_sheets(pack: Pack) -> list[Sheet]:
@@ -369,7 +376,7 @@ def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
     found += [
         f"{path.name} is of no pack that {MANIFEST} names"
         for path in sorted(place.glob("close-*"))
-        if path.suffix in _SUFFIXES and path.name not in files
+        if (path.suffix in _SUFFIXES or ".bank-" in path.name) and path.name not in files
     ]
     for name, digest in sorted(files.items()):
         path = place / name
@@ -399,10 +406,13 @@ def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
                         found.append(f"{name}: the record has {gone}, which the pin does not give")
                     if new is not None:
                         found.append(f"{name}: the pin gives {new}, which the record does not have")
-                if (seq := seqs.get(pack["last_record"])) is not None:
+                sources = _bank_files(place, pack["bank"])
+                if not all(path.exists() for path in sources.values()):
+                    found.append(f"{stem} was not made again: a file of the bank is missing")
+                elif (seq := seqs.get(pack["last_record"])) is not None:
                     _write(
                         store, close, records[:seq], Path(scratch), pack["versions"],
-                        pack["bank"], _bank_files(place, pack["bank"]), pack.get("sample"),
+                        pack["bank"], sources, pack.get("sample"),
                         with_pdf=f"{stem}.pdf" in pack["files"],
                     )  # fmt: skip
             for path in sorted(Path(scratch).iterdir()):

@@ -556,7 +556,12 @@ def test_the_banks_side_is_in_the_pack_and_performed_again(
     with pytest.raises(InvalidRequest, match="names: give the statements"):
         cli.run(command)
     copy.unlink()
-    assert f"{copy.name} is missing" in reports.reperform(store, folder)
+    (folder / f"{STEM}.bank-2-february.sta").touch()
+    assert reports.reperform(store, folder)[:3] == [
+        f"{STEM}.bank-2-february.sta is of no pack that pack.json names",
+        f"{copy.name} is missing",
+        f"{STEM} was not made again: a file of the bank is missing",
+    ]
     manifest = folder / "pack.json"
     manifest.write_text(
         manifest.read_text("utf-8").replace(copy.name, "../x.csv"), encoding="utf-8"
@@ -564,6 +569,39 @@ def test_the_banks_side_is_in_the_pack_and_performed_again(
     assert reports.reperform(store, folder) == [
         "pack.json is not what was written: it names '../x.csv'"
     ]
+
+
+@pytest.mark.seconds
+def test_a_pack_stays_as_it_is_where_another_one_cannot_be_made_in_its_place(
+    packed: tuple[fl.Store, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fundlab: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, "typst", None)  # the PDF is another test's matter
+    folder, broken = tmp_path / "pack", tmp_path / "broken.xml"
+    good = statement_of(packed[0], tmp_path / "february.csv")
+    broken.write_text("<x>no statement</x>", encoding="utf-8")
+    asked = ("close", "2026-02", "--store", packed[0].path, "--out", folder)
+
+    def held() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    status, _, _ = fundlab(*asked, "--bank", good, "--window", 5)
+    before = held()
+    assert (status, before[f"{STEM}.bank-1-february.csv"]) == (0, good.read_bytes())
+    status, _, err = fundlab(*asked, "--bank", broken)
+    assert (status, f"{broken} is not" in err, held() == before) == (1, True, True)
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    other = statement_of(packed[0], tmp_path / "february.csv", ("2026-02-03", "-12.00"))
+    with monkeypatch.context() as late:  # the statements and the page are written by then
+        late.setattr(reports.pack_files, "write_csv", full)
+        status, _, err = fundlab(*asked, "--bank", other)
+    assert (status, "No space left on device" in err, held() == before) == (1, True, True)
+    third = other.rename(tmp_path / "other.csv")
+    assert fundlab(*asked, "--bank", third)[0] == 3
+    assert {name for name in held() if "bank-1" in name} == {f"{STEM}.bank-1-other.csv"}
+    assert reports.reperform(packed[0], folder) == []
 
 
 @pytest.mark.thorough
