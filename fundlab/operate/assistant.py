@@ -35,7 +35,7 @@ from fundlab.base.errors import (
     number_of,
     printable,
 )
-from fundlab.base.periods import period_bounds
+from fundlab.base.periods import moment_or_close, period_bounds
 from fundlab.base.values import Instant, plain_text
 from fundlab.evidence.verdict import Judgement
 from fundlab.models import OPERATIONS, Request, enumerations
@@ -153,20 +153,34 @@ class Desk:
         return {**judged.to_json(), "text": _words(judged, judged.text),
                 "shortfalls": [_words(judged, line) for line in judged.shortfalls]}  # fmt: skip
 
-    def balances(self, profile_id: str | None = None, asset: str | None = None,
-                 at: str | None = None) -> Answer:  # fmt: skip
+    def balances(
+        self,
+        profile_id: str | None = None,
+        asset: str | None = None,
+        at: str | None = None,
+        tz: str = "UTC",
+        basis: Basis = "settled",
+    ) -> Answer:
         """Balances by profile and asset, as last rebuilt and reported, with how far each is proved
         (`proof`: now, until, no_longer_reported, never_reported); or, with `at` (a date, whose
-        close it is, or a time), the completed balances then."""
+        close it is, or a time), the completed balances then. `since`, if not null, is when the
+        store begins: what a balance was then is what the service said."""
+        judged = reconcile.judge(self._store)
         if at is None:
             own: tuple[str, ...] = ("status", "proof")
-            found = reconcile.judge(self._store).table
+            found = judged.table
         else:
             from fundlab.analysis import balances
 
-            own = ()
-            found = balances.at(self._store.read("transfers"), at)
-        return {"rows": rows_of(_chosen(found, profile_id=profile_id, asset=asset), own)}
+            if not judged.has(moment_or_close(at, "at", tz)):
+                raise InvalidRequest(
+                    f"at={at}: the store begins at {judged.since:%Y-%m-%d %H:%M} UTC; give a later "
+                    "time, or let people run 'fundlab sync --full'"
+                )
+            own, rows = (), self._store.read("transfers", settled=True)
+            found = balances.at(rows, at, judged.opening, basis=basis, tz=tz)
+        return {"rows": rows_of(_chosen(found, profile_id=profile_id, asset=asset), own),
+                "since": fence(judged.since)}  # fmt: skip
 
     def breaks(self) -> Answer:
         """Each balance that differs from what the service reports, and what could have made the

@@ -102,7 +102,8 @@ def _held_against_the_library(store: fl.Store) -> None:
     before = files(Path(str(store.path)))
     overview, verdict, balances, at, fees, flows, transfers, closes, breaks = call(
         assistant.server(fl.Store(store.path, read_only=True)),
-        ("overview", {}), ("verdict", {}), ("balances", {}), ("balances", {"at": "2026-06-30"}),
+        ("overview", {}), ("verdict", {}), ("balances", {}),
+        ("balances", {"at": "2026-06-30", "basis": "created"}),
         ("fees", {"by": ["asset"], "basis": "created"}),
         ("flows", {"freq": "MS", "basis": "created"}), ("transfers", {"limit": 7}),
         ("close_status", {}), ("breaks", {}),
