@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fundlab.base.errors import CloseRefused, number_of
-from fundlab.base.terminal import BREAKS, answer
+from fundlab.base.errors import CloseRefused, FundlabError, number_of
+from fundlab.base.terminal import BREAKS, answer, explained, say
 from fundlab.cli.banks import BankOptions, takes_bank_options
 from fundlab.cli.options import (
     PRICE_AGE,
@@ -198,17 +198,28 @@ def close(
         "changed": done is not found, "hash": done.hash, "pin": done.pin, "moved": moved,
         "transfers": states, "open_items": still_open,
     }  # fmt: skip
-    if out is not None:
-        files = reports.write_pack(books, done, out, bank or (), drawn or None, **asked)
+    files, failed, message = list[Path](), 0, ""
+    try:
+        if out is not None:
+            files = reports.write_pack(books, done, out, bank or (), drawn or None, **asked)
+    except (FundlabError, OSError) as error:
+        failed, kind, why = explained(error)
+        message = f"{done} is closed, but its pack is not written: {' '.join(why.split())}"
+        body["error"] = {"type": kind, "message": message}
+    if files:
         body["files"] = [str(path) for path in files]
         lines.append(f"the pack is {files[0]} and {len(files) - 1} files beside it")
         if not any(path.suffix == ".pdf" for path in files):
             lines.append(reports.NO_PDF)
-        for path in files:
-            if path.name.endswith(".bank.json"):
-                body["bank"] = json.loads(path.read_text(encoding="utf-8"))
-                lines.append(f"Bank: {body['bank']['verdict']}")
+    for path in files:
+        if path.name.endswith(".bank.json"):
+            body["bank"] = json.loads(path.read_text(encoding="utf-8"))
+            lines.append(f"Bank: {body['bank']['verdict']}")
     answer(body, as_json, "\n".join([*lines, *moved]))
+    if failed:
+        if not as_json:
+            say(f"fundlab: {message}")
+        raise typer.Exit(failed)
     if moved or not body.get("bank", {"ok": True})["ok"]:
         raise typer.Exit(BREAKS)
 

@@ -684,6 +684,25 @@ def test_an_audit_sample_is_in_the_pack_when_asked_for_and_drawn_again(
     assert fundlab(*asked[:4], "--sample", 3)[0] == 2
 
 
+def test_a_month_whose_pack_cannot_be_written_is_said_to_be_closed(
+    tmp_path: Path, fundlab: Any
+) -> None:
+    month, place = months.made(tmp_path / "store", 3), tmp_path / "a file"
+    place.touch()
+    asked = ("close", "2026-02", "--store", month.store.path, "--out", place)
+    status, out, err = fundlab(*asked)
+    assert (status, err.count("\n")) == (1, 1)
+    said = f"2026-02 (settled basis) is closed, but its pack is not written: {place}"
+    assert said in err
+    assert "closed at" in out
+    assert len(month.store.closes()) == 1
+    status, out, _ = fundlab(*asked, "--json")
+    body = json.loads(out)
+    assert (status, body["closed"], body["changed"]) == (1, True, False)
+    assert body["error"]["type"] == "NotADirectoryError"
+    assert body["error"]["message"].startswith(said)
+
+
 def test_a_sample_of_another_asset_is_refused_before_anything_is_closed(
     tmp_path: Path, fundlab: Any
 ) -> None:
