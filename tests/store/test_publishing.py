@@ -298,6 +298,17 @@ def test_no_row_is_published_twice_in_two_formats(
     store.publish(tmp_path / "out", one)
 
 
+@pytest.mark.parametrize("other", ["month=2026-01/note.txt", "mine/rows.parquet"])
+def test_what_somebody_else_has_in_the_folder_is_no_publication(
+    store: Store, tmp_path: Path, other: str
+) -> None:
+    path = tmp_path / "out" / "transfers" / other
+    path.parent.mkdir(parents=True)
+    path.touch()
+    store.publish(tmp_path / "out", "delta")
+    assert path.exists()
+
+
 def test_of_two_publications_at_once_one_is_refused(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
