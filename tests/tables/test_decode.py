@@ -229,6 +229,11 @@ class TestMalformed:
             "transfers", 4, record, field,
         )  # fmt: skip
 
+    def test_the_last_member_of_a_record_is_named_too(self) -> None:
+        body = b'{"events":[{"id":"e-1","is_test":"yes"}]}'
+        with pytest.raises(DataError, match="record e-1, field 'is_test': must be true or false"):
+            decode_page("events", body)
+
     def test_a_record_without_an_id(self) -> None:
         with pytest.raises(DataError, match="record #1, field 'id': missing"):
             decode_page("transfers", b'{"items":[{"memo":"x"}]}')
