@@ -553,8 +553,10 @@ def test_the_banks_side_is_in_the_pack_and_performed_again(
     found = reports.reperform(store, folder)
     assert f"{copy.name} is not what pack.json names" in found
     assert any(line.startswith(f"{STEM}.bank-proof-of-cash.csv differs") for line in found)
-    with pytest.raises(InvalidRequest, match="names: give the statements"):
+    with pytest.raises(cli.typer.Exit) as end:
         cli.run(command)
+    assert end.value.exit_code == 1
+    assert "names: give the statements" in capsys.readouterr().err
     copy.unlink()
     (folder / f"{STEM}.bank-2-february.sta").touch()
     assert reports.reperform(store, folder)[:3] == [
