@@ -122,6 +122,8 @@ def figures_of(
     first, end = period_bounds(period, tz)
     span = Span(first, end)
     with rows.asked() as transfers:
+        if basis == "settled":
+            transfers = rows.with_failures(transfers, span)
         made = Span(None, end).of(transfers)
         pending = made.filter("status = 'PENDING'")
         if basis == "settled":

@@ -34,6 +34,7 @@ from fundlab.reports.inputs import (
     Span,
     arrow_table,
     count,
+    failed_at,
     frame_of,
     moment,
     relation,
@@ -74,6 +75,11 @@ def balance_table(
     and ``flows.net`` give them, in one pass over ``rows``: those created until ``span`` ends, of
     which some may have settled only later."""
     by, done = MOMENTS[basis], counts("ledger")
+    if basis == "settled":  # what failed later was still pending, and held
+        later = f"status = 'FAILED' AND epoch_ns({failed_at(rows)}) >= {span.end}"
+        rows = rows.project(
+            f"* REPLACE (CASE WHEN {later} THEN 'PENDING' ELSE status END AS status)"
+        )
     also: dict[str, Any] = {by: TIME}
     with Workbench(rows, by) as bench:
         counting, _ = signed_changes(bench, rows, "available", "created_at", **also)
@@ -583,8 +589,10 @@ def against(now: Any, before: Any) -> dict[str, Any]:
 
 def open_then(rows: Relation, span: Span) -> Relation:
     """Of the ``rows`` created until ``span`` ends, those that were pending then, as they were: what
-    is pending now, what settled later, and what failed later (its last update)."""
-    cleared = f"CASE WHEN {COMPLETE} THEN settled_at WHEN status = 'FAILED' THEN updated_at END"
+    is pending now, what settled later, and what failed later."""
+    cleared = (
+        f"CASE WHEN {COMPLETE} THEN settled_at WHEN status = 'FAILED' THEN {failed_at(rows)} END"
+    )
     rows = rows.filter(f"status = 'PENDING' OR epoch_ns({cleared}) >= {span.end}")
     others = [name for name in rows.columns if name not in ("status", "cleared_at")]
     columns = ", ".join([*others, "'PENDING' AS status", f"{cleared} AS cleared_at"])

@@ -20,7 +20,8 @@ from fundlab.base.errors import AnalysisError, a_type
 from fundlab.models import COMPLETED, INTERNAL_TYPES
 from fundlab.store.duck import own_connection
 from fundlab.store.scan import hold_in_duckdb
-from fundlab.store.snapshot import steadily
+from fundlab.store.settlement_times import FAILED_AT, failures
+from fundlab.store.snapshot import Snapshot, steadily
 from fundlab.tables import find_table, to_arrow
 from fundlab.tables.schema import INSTANT_TYPE
 from fundlab.tables.transfers import SETTLED_AT, Basis, placed_at
@@ -71,6 +72,15 @@ class Held:
         """A copy reads the rows for itself."""
         return {name: value for name, value in vars(self).items() if name != "_rows"}
 
+    def with_failures(self, rows: Relation, span: Span) -> Relation:
+        """:func:`with_failures` of ``rows``, which are those :meth:`asked`."""
+        connection, _ = self._rows
+        return steadily(
+            lambda: with_failures(
+                rows, span, self._store.current("transfers", **self._at), connection
+            )
+        )
+
     def forget(self) -> None:
         """Give their memory back: who asks again reads them again."""
         if (held := vars(self).pop("_rows", None)) is not None:
@@ -97,6 +107,32 @@ class Held:
             return connection, hold_in_duckdb(transfers, events, HELD, connection)
 
         return steadily(read)
+
+
+def with_failures(
+    rows: Relation, span: Span, transfers: Snapshot, connection: duckdb.DuckDBPyConnection
+) -> Relation:
+    """``rows``, current ones of ``transfers``, with :data:`FAILED_AT` where some of them failed
+    that were made until ``span`` ends and last changed after it began, by whatever."""
+    late = (
+        Span(None, span.end)
+        .of(rows)
+        .filter(f"status = 'FAILED' AND coalesce(epoch_ns(updated_at) >= {span.first}, TRUE)")
+    )
+    ids = late.project("id").to_arrow_table().column("id").drop_null().combine_chunks()
+    if not len(ids):
+        return rows
+    failed = connection.from_arrow(failures(transfers, ids)).project(
+        f"id AS failed_id, {FAILED_AT}"
+    )
+    beside = rows.set_alias("rows").join(failed, "rows.id = failed_id", "left")
+    at = f"CASE WHEN failed_id IS NULL THEN updated_at ELSE {FAILED_AT} END AS {FAILED_AT}"
+    return beside.project(", ".join([*rows.columns, at]))
+
+
+def failed_at(rows: Relation) -> str:
+    """The column that says when each of ``rows`` that failed did, as far as that is known."""
+    return FAILED_AT if FAILED_AT in rows.columns else "updated_at"
 
 
 class Seen(NamedTuple):

@@ -33,7 +33,7 @@ from fundlab.payments.reconciliation import Reconciliation as Payments
 from fundlab.payments.reconciliation import reconciled
 from fundlab.reports.build import HELD_ROWS, build
 from fundlab.reports.facts import Report, broken_rules, versions
-from fundlab.reports.inputs import SHOWN, count, moment
+from fundlab.reports.inputs import SHOWN, Span, count, moment, with_failures
 from fundlab.reports.report_files import FORMATS, check_formats, is_written, write_report
 from fundlab.settings.labels import names_given
 from fundlab.store.duck import own_connection
@@ -205,6 +205,9 @@ def read_report(
     choice("basis", basis, tuple(MOMENTS))
     transfers = _transfers(store, when, one, basis)
     reported = store.read("balances", when)
+    if period is not None and basis == "settled":
+        span = Span(*period_bounds(period, tz))
+        transfers = with_failures(transfers, span, store.current("transfers", when), one)
     with relations_of(one), looked_through(transfers, basis):
         return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)
 

@@ -1,8 +1,9 @@
-"""When each transfer settled, and where that is known from.
+"""When each transfer settled or failed, and where that is known from.
 
 The interface has no such time. It is the moment of the transfer's ``….completed`` event; else the
 ``updated_at`` of the version in which it is first seen completed; else when that version was
-published. Later versions of a completed transfer do not move it.
+published. Later versions of a completed transfer do not move it. When a transfer failed is known in
+the same way, without an event.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ SETTLED: Final = pa.schema(
      (PLACE, pa.int64())]
 )  # fmt: skip
 ADDED: Final = (SETTLED_AT, SETTLED_FROM)
+FAILED_AT: Final = "failed_at"
+_FAILED: Final = "FAILED"
 _SAYS_COMPLETED: Final = r"\Atransfer\..*\.completed?\z"
 """The types of the events that say so."""
 _VERSION: Final = ("id", "status", "updated_at")
@@ -204,20 +207,7 @@ def completions(events: Snapshot) -> pa.Table:
 def settled_of(rows: pa.Table, completed: pa.Table, transfers: Snapshot) -> pa.Table:
     """:func:`settlements` from the ``versions`` of transfers and the ``completions`` known."""
     rows = rows.filter(_is_completed(rows))
-    published = np.zeros(transfers.limit + 1, np.int64)
-    for entry in transfers.publications:
-        published[entry.seq] = entry.published_at
-    seen = pa.array(published[rows.column(FROM).to_numpy()])
-    updated = rows.column("updated_at").cast(pa.int64())
-    first = pa.table(
-        {
-            "id": rows.column("id"),
-            "at": _first_of(updated, seen),
-            "from": pc.if_else(pc.is_valid(updated), "updated_at", "seen"),
-            FROM: rows.column(FROM),
-            PLACE: rows.column(PLACE),
-        }
-    )
+    first = _as_seen(rows, transfers)
     current = pc.is_null(rows.column(TO))
     before = rows.filter(pc.invert(current)).column("id").unique()
     now = first.filter(current)
@@ -232,6 +222,38 @@ def settled_of(rows: pa.Table, completed: pa.Table, transfers: Snapshot) -> pa.T
     settled_from = pc.if_else(pc.is_valid(place), "event", now.column("from"))
     columns = [now.column("id"), settled_at, settled_from, now.column(PLACE)]
     return pa.Table.from_arrays(columns, schema=SETTLED)
+
+
+def failures(transfers: Snapshot, ids: pa.Array) -> pa.Table:
+    """``id``, ``failed_at`` of those of the transfers ``ids`` that were ever seen failed; missing
+    of one that was failed, and did not say when, as soon as it was seen."""
+    rows = versions(transfers, _VERSION, ids=ids).sort_by(FROM)
+    failed = _as_seen(rows.filter(pc.equal(rows.column("status"), _FAILED)), transfers)
+    failed, _ = _looked_up(failed, "id", failed.column("id"))
+    oldest, place = _looked_up(rows, "id", failed.column("id"))
+    seen_before = pc.less(oldest.column(FROM).take(place), failed.column(FROM))
+    known = pc.or_(pc.equal(failed.column("from"), "updated_at"), seen_before)
+    at = pc.if_else(known, failed.column("at"), None).cast(INSTANT_TYPE)
+    return pa.table({"id": failed.column("id"), FAILED_AT: at})
+
+
+def _as_seen(rows: pa.Table, transfers: Snapshot) -> pa.Table:
+    """``id``, ``at``, ``from``, ``_from`` and ``_place`` of the ``versions`` of transfers: when
+    each began, as far as it says so itself, else when it was published."""
+    published = np.zeros(transfers.limit + 1, np.int64)
+    for entry in transfers.publications:
+        published[entry.seq] = entry.published_at
+    seen = pa.array(published[rows.column(FROM).to_numpy()])
+    updated = rows.column("updated_at").cast(pa.int64())
+    return pa.table(
+        {
+            "id": rows.column("id"),
+            "at": _first_of(updated, seen),
+            "from": pc.if_else(pc.is_valid(updated), "updated_at", "seen"),
+            FROM: rows.column(FROM),
+            PLACE: rows.column(PLACE),
+        }
+    )
 
 
 def with_settlement(rows: pa.Table, settled: pa.Table) -> pa.Table:

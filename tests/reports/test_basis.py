@@ -3,7 +3,10 @@ analysis and the report mean the same by it."""
 
 from __future__ import annotations
 
+import sys
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import closed_months as months
 import pandas as pd
@@ -13,6 +16,7 @@ from closed_months import CLOSED_AT, DAY, FEBRUARY, LATER, MARCH, D, text
 import fundlab as fl
 from fundlab import reports
 from fundlab.base.errors import AnalysisError, InvalidRequest
+from fundlab.reports.inputs import Held
 
 KEYS = ["profile_id", "asset"]
 
@@ -112,3 +116,60 @@ def test_what_has_no_settled_at_says_how_to_get_it(tmp_path: Path) -> None:
         fl.balances.at(rows, "2026-03-01", by="updated_at", basis="settled")
     with pytest.raises(AnalysisError, match="basis='paid' is not one of settled, created"):
         fl.flows.net(rows, basis="paid")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("few", [350, 1])
+def test_what_failed_after_the_period_was_open_and_held_at_its_end(
+    few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("build", "job"):
+        monkeypatch.setattr(sys.modules[f"fundlab.reports.{module}"], "HELD_ROWS", few)
+    month = months.made(tmp_path / "store", 1)
+    month.service.transfers.clear()
+    month.service.events.clear()
+    month.store = fl.Store(tmp_path / "new", clock=lambda: month.now[0])
+    month.begin()
+
+    def add(id_: str, total: int, made: int, status: str, changed: int, **more: str) -> None:
+        row = {"id": id_, "customer_id": "c", "profile_id": "p-1", "asset": "USD", "fee": "0",
+               "amount": f"{total}", "total": f"{total}", "direction": "DEBIT",
+               "type": "WIRE_WITHDRAWAL", "status": status,
+               "created_at": text(made), "updated_at": text(changed)}  # fmt: skip
+        month.service.transfers.append(row | more)
+
+    def change(id_: str, **to: str) -> None:
+        next(row for row in month.service.transfers if row["id"] == id_).update(to)
+
+    def told() -> tuple[dict[str, Any], Decimal, Decimal]:
+        made = reports.read_report(month.store, "2026-02")
+        cleared = made.open_items.set_index("id")["cleared_at"]
+        (balance,) = made.balances.query("profile_id == 'p-1' and asset == 'USD'").to_dict(
+            "records"
+        )
+        content = reports.close.figures_of(
+            Held(month.store, "settled"), None, "2026-02", "UTC", "settled"
+        )
+        assert {item["id"] for item in content["open_items"]} == {*cleared.index}
+        return (
+            {id_: None if at is pd.NaT else at.value for id_, at in cleared.items()},
+            balance["held"],
+            balance["available"],
+        )
+
+    before = MARCH - 3 * DAY
+    add("failed within", 60, FEBRUARY + 5 * DAY, "FAILED", FEBRUARY + 7 * DAY)
+    add("failed after", 20, before, "PENDING", before)
+    add("a credit", 9, before, "PENDING", before, type="WIRE_DEPOSIT", direction="CREDIT")
+    month.sync(CLOSED_AT)
+    assert told() == ({"failed after": None, "a credit": None}, D(20), D(999_980))
+    failed = MARCH + 4 * DAY
+    for id_ in ("failed after", "a credit"):
+        change(id_, status="FAILED", updated_at=text(failed))
+    month.sync(failed + DAY)
+    assert told() == ({"failed after": failed, "a credit": failed}, D(20), D(999_980))
+    for id_ in ("failed within", "failed after"):
+        change(id_, memo="seen", updated_at=text(failed + 2 * DAY))
+    month.sync(failed + 3 * DAY)
+    assert told() == ({"failed after": failed, "a credit": failed}, D(20), D(999_980))
+    month.store.compact()
+    assert told() == ({"failed after": failed, "a credit": failed}, D(20), D(999_980))

@@ -220,3 +220,36 @@ def test_where_hashes_are_as_often_as_they_are_there(wanted: list[int], places: 
     hashes = np.array([2, 4, 4, 9], np.uint64)
     found = settlement_times._places_of(np.array(wanted, np.uint64), hashes)
     assert found.tolist() == places
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_transfer_failed_when_it_was_first_seen_failed(merged: bool, tmp_path: Path) -> None:
+    rows = [transfer(n, status="FAILED", updated_at=moment(10 * n)) for n in range(1, 6)]
+    rows[1]["status"] = rows[2]["status"] = "PENDING"
+    rows[3]["updated_at"] = None
+    now = [DAY_NS]
+    store = Store(tmp_path, clock=lambda: now[0])
+
+    def sync(at: int, *changed: dict[str, Any]) -> None:
+        now[0] = DAY_NS + at * 10**9
+        for change in changed:
+            rows[change.pop("n") - 1].update(change)
+        service = FakeService(rows, honours={"created_at", "ids"})
+        store.sync(service, ["transfers"], full=True)  # type: ignore[arg-type]
+
+    sync(100)
+    sync(200, {"n": 2, "status": "FAILED", "updated_at": moment(150)},
+         {"n": 3, "status": "FAILED", "updated_at": None})  # fmt: skip
+    sync(300, *({"n": n, "memo": "again", "updated_at": moment(250)} for n in range(1, 6)))
+    rows.append(transfer(6))
+    sync(400)
+    if merged:
+        store.compact()
+    found = settlement_times.failures(
+        store.snapshot("transfers"), pa.array([f"t-{n:06d}" for n in range(1, 7)])
+    )
+    at = found.column("failed_at").cast(pa.int64()).to_pylist()
+    assert {
+        id_: None if ns is None else (ns - DAY_NS) / 10**9
+        for id_, ns in zip(found.column("id").to_pylist(), at, strict=True)
+    } == {"t-000001": 10, "t-000002": 150, "t-000003": 200, "t-000004": None, "t-000005": 50}
