@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 _COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "matplotlib")
 
 
+BY_WHEN: Final[Mapping[Basis, str]] = {
+    "settled": "by when transfers settled", "created": "by when transfers were created",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class KeyFigure:
     """A headline figure; the table ``rows`` of the page has what it is made of. ``before`` is what
@@ -161,10 +166,8 @@ class Report(Shown):
         """The period, as of when it is known, and what belongs to it."""
         parts = [f"as of {self.as_of:%Y-%m-%d %H:%M:%S} UTC"]
         if self.first is not None:
-            first, end = (at.tz_convert(self.tz) for at in (self.first, self.end))
-            parts.insert(0, f"{first:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} {self.tz}")
-        basis = "settled" if self.basis == "settled" else "were created"
-        return " · ".join([*parts, f"by when transfers {basis}"])
+            parts.insert(0, span_text(self.first, self.end, self.tz))
+        return " · ".join([*parts, BY_WHEN[self.basis]])
 
     @property
     def breaks(self) -> pd.DataFrame:
@@ -324,6 +327,12 @@ class Report(Shown):
             detail=self.verdict.detail,
             tone=self.tone,
         )
+
+
+def span_text(first: pd.Timestamp, end: pd.Timestamp, tz: str) -> str:
+    """``2026-10-01 00:00 to 2026-11-01 00:00 UTC``."""
+    begins, ends = (f"{at.tz_convert(tz):%Y-%m-%d %H:%M}" for at in (first, end))
+    return f"{begins} to {ends} {tz}"
 
 
 def broken_rules(violations: int) -> str:

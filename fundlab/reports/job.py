@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -360,21 +360,26 @@ def sources(
 def last_news(store: TableStore) -> int:
     """When what a report says changed last, in nanoseconds: by a publication, or by what a sync
     noted of rows, what somebody accepted, a close, or its end. Raises ``StoreError`` if never."""
-    entries = (store.snapshot(table).last for table in TABLES)
-    published = [entry.published_at for entry in entries if entry is not None]
     noted = [Instant.parse(one.at).ns for one in store.records() if one.kind in _NEWS]
-    return max([last_publication(store), *published, *noted])
+    return max([last_publication(store), *_published(store, TABLES), *noted])
 
 
 def last_publication(store: TableStore, as_of: Moment | None = None) -> int:
     """Until when the store knows the transfers, in nanoseconds: the last publication of them, or of
     balances, which are read together with them. Another table may be synced alone, and says nothing
-    of transfers. Raises ``StoreError`` where nothing of these was ever published."""
-    entries = (store.snapshot(table, as_of).last for table in ("transfers", "balances"))
-    moments = [entry.published_at for entry in entries if entry is not None]
+    of transfers; it counts only as long as there never were any. Raises ``StoreError`` where
+    nothing was ever published."""
+    moments = _published(store, ("transfers", "balances"), as_of) or _published(
+        store, TABLES, as_of
+    )
     if not moments:
         raise StoreError(
             f"{store.path} holds nothing yet; run 'fundlab sync' first, or again once the service "
             "has transfers"
         )
     return max(moments)
+
+
+def _published(store: TableStore, tables: Iterable[str], as_of: Moment | None = None) -> list[int]:
+    entries = (store.snapshot(table, as_of).last for table in tables)
+    return [entry.published_at for entry in entries if entry is not None]

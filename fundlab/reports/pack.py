@@ -29,6 +29,7 @@ from fundlab.evidence.quarantine import set_aside_rows
 from fundlab.evidence.table_store import TableStore
 from fundlab.evidence.vanished_rows import gone_rows
 from fundlab.evidence.verdict import KEYS, Judgement, gaps
+from fundlab.reports.facts import BY_WHEN
 from fundlab.reports.figures import changes_against
 from fundlab.reports.inputs import (
     ASSET,
@@ -268,7 +269,6 @@ def facts_of(
 ) -> dict[str, str]:
     content = close.content
     first, end = (content[name][:19] for name in ("first", "end"))
-    basis = "settled" if close.basis == "settled" else "were created"
     command = f"fundlab close {close.period}"
     command += "" if close.basis == "settled" else f" --basis {close.basis}"
     command += "" if close.tz == "UTC" else f" --tz {close.tz}"
@@ -277,7 +277,7 @@ def facts_of(
         "Entity": f"{service.get('client_id', '–')} at {service.get('base_url', '–')}",
         "Profiles": ", ".join(map(close.called, profiles)) or "–",
         "Period": f"{close.period}: {first}Z to {end}Z, excluded; days in {close.tz}",
-        "Basis": f"by when transfers {basis}",
+        "Basis": BY_WHEN[close.basis],
         "Known at": content["known_at"],
         "Closed at": close.record.at,
         "Prepared by": content["by"] or "–",

@@ -5,15 +5,15 @@ Workbook and CSV hold what the page shows, and all of it where the page cuts lon
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 import pyarrow as pa
@@ -21,12 +21,14 @@ import pyarrow as pa
 from fundlab.base.atomic_files import sweep
 from fundlab.base.errors import InvalidRequest
 from fundlab.base.paths import local_path
+from fundlab.base.periods import period_bounds
 from fundlab.base.progress import progress_bar
 from fundlab.charts import humanise
 from fundlab.decimals import types_mapper
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
 from fundlab.exports.cover import Cover, Drawing
-from fundlab.reports.facts import Report
+from fundlab.reports.facts import BY_WHEN, Report, span_text
+from fundlab.reports.inputs import moment
 from fundlab.reports.page import render_html
 from fundlab.reports.page_tables import readable_spans
 from fundlab.reports.sections import SECTIONS
@@ -37,8 +39,6 @@ from fundlab.tables.transfers import Basis
 FORMATS: Final = ("html", "xlsx", "csv")
 LAST_FILE: Final = {"html": ".html", "xlsx": ".xlsx", "csv": ".report.csv"}
 """What stands in the folder once all of a format is written."""
-_WRITTEN: Final = ".fundlab-reports.json"
-"""In the folder: of each report and format whether its period was over then, its basis and zone."""
 MAX_WORKBOOK_ROWS: Final = 30_000
 MAX_PRINTED_ROWS: Final = 60
 """On the one page that a sheet is on paper."""
@@ -99,34 +99,34 @@ def write_report(
             with replacing(files[0]) as unfinished:
                 beside = replace(report, files=tuple(files))  # the page says where they are
                 unfinished.write_text(render_html(beside), encoding="utf-8")
-        written = _written(folder)
-        is_of = [report.ends is None, report.basis, report.tz]
-        written[stem] = written.get(stem, {}) | dict.fromkeys(formats, is_of)
-        with replacing(folder / _WRITTEN) as unfinished:
-            unfinished.write_text(json.dumps(written, sort_keys=True), encoding="utf-8")
     return replace(report, files=tuple(files))
 
 
 def is_written(folder: Path, period: str, formats: Sequence[str], basis: Basis, tz: str) -> bool:
-    """Whether the report of ``period`` is in ``folder`` in all of ``formats``, on this basis and
-    with its days in this zone, made when the period was over."""
+    """Whether the report of ``period`` is in ``folder`` in all of ``formats``, and each says that
+    it is on this ``basis``, with its days in ``tz``, and goes to the period's end: one that was
+    made before that does not."""
+    first, end = map(moment, period_bounds(period, tz))
+    days = [span_text(first, end, tz), BY_WHEN[basis]]
+    facts = {"Until": end.isoformat(), "Days in": tz, "Basis": BY_WHEN[basis]}
+    said = dict.fromkeys(FORMATS, days) | {"csv": [f'"{k}","{v}"' for k, v in facts.items()]}
     stem = file_name(period)
-    files = [folder / f"{stem}{LAST_FILE[kind]}" for kind in formats]
-    # A power cut may leave a name without its bytes.
-    there = all(path.exists() and path.stat().st_size > 0 for path in files)
-    of = _written(folder).get(stem, {})
-    return there and all(of.get(kind) == [True, basis, tz] for kind in formats)
+    for kind in formats:
+        text = _text_of(folder / f"{stem}{LAST_FILE[kind]}")
+        if not all(one in text for one in said[kind]):
+            return False
+    return True
 
 
-def _written(folder: Path) -> dict[str, dict[str, list[Any]]]:
-    """What this program noted of the reports it wrote there; nothing where that cannot be read:
-    then they are made again."""
+def _text_of(path: Path) -> str:
+    """What is written there; nothing of what is not there, or was cut by a power failure."""
     try:
-        found = json.loads((folder / _WRITTEN).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    known = found.items() if isinstance(found, dict) else ()
-    return {str(stem): of for stem, of in known if isinstance(of, dict)}
+        if path.suffix != ".xlsx":
+            return path.read_text(encoding="utf-8")
+        with zipfile.ZipFile(path) as book:
+            return book.read("xl/worksheets/sheet1.xml").decode()  # the cover
+    except (OSError, UnicodeDecodeError, KeyError, zipfile.BadZipFile):
+        return ""
 
 
 def _table_file(folder: Path, stem: str, table: str) -> Path:
@@ -145,8 +145,7 @@ def sheets(report: Report) -> list[Sheet]:
         **({"Payments": report.payments_line} if report.payments_line else {}),
         "As of": report.as_of.isoformat(),
         "Days in": report.tz,
-        "Basis": "by when transfers "
-        + ("settled" if report.basis == "settled" else "were created"),
+        "Basis": BY_WHEN[report.basis],
         **{
             figure.label: f"{figure.value} ({figure.note})"
             + (f"; {report.before}: {figure.before}" if figure.before else "")

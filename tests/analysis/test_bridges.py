@@ -139,7 +139,7 @@ def test_the_periods_that_moved_are_restated_the_earliest_first(
         )  # fmt: skip
 
     closes = [closed(2, 9, "created"), closed(4, 3, "created"), closed(5, 1, "created")]
-    records = [SimpleNamespace(number=number) for number in range(1, 7)]
+    records = [SimpleNamespace(number=number, kind="close") for number in range(1, 7)]
     gone: list[list[int]] = []
 
     def accepted_gone(before: Any, table: str) -> list[str]:

@@ -24,6 +24,7 @@ from pathlib import Path
 from analysis_store import LARGE, make_store
 
 from fundlab import Store, reports
+from fundlab.base.values import moment_ns
 
 ROWS = 1_000_000
 TIMES, MEBIBYTES, PAGE_BYTES = 5.0, 500.0, 3_000_000
@@ -60,7 +61,11 @@ def child_seconds(command: list[str], accepted: Collection[int] = (0,)) -> float
 
 def main(rows: int, path: str | None) -> bool:
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(path) if path else make_store(Path(folder) / "store", rows)
+        store = (
+            Store(path)
+            if path
+            else make_store(Path(folder) / "store", rows, published_at=moment_ns(AS_OF, "AS_OF"))
+        )
         start = time.process_time()
         report = reports.read_report(store, PERIOD, as_of=AS_OF)
         build = time.process_time() - start

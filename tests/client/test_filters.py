@@ -297,11 +297,12 @@ def test_ids_compare_without_regard_to_case(rows_of: Rows) -> None:
     rows = [transfer(0) | dict.fromkeys(members, mine.upper())]
     rows += [transfer(1) | dict.fromkeys(members, other.upper())]
     with served(Odd(records=rows)) as client:
+        shown = [mine if rows_of is loaded else mine.upper()]  # a table has them in small letters
         for name in names:
             with pytest.warns(IgnoredFilterWarning, match=f"ignored {name}"):
-                assert rows_of(client, "transfers", **{name: [mine]}) == [mine.upper()]
+                assert rows_of(client, "transfers", **{name: [mine]}) == shown
             with pytest.warns(IgnoredFilterWarning, match=f"ignored {name}"):
-                assert rows_of(client, "transfers", **{name: uuid.UUID(mine)}) == [mine.upper()]
+                assert rows_of(client, "transfers", **{name: uuid.UUID(mine)}) == shown
 
 
 @BOTH

@@ -29,7 +29,7 @@ import fundlab as fl
 from fundlab import reports
 from fundlab.base.errors import AnalysisError, InvalidRequest, OutputError, StoreError, StoreLocked
 from fundlab.reports.job import sources
-from fundlab.reports.report_files import file_name
+from fundlab.reports.report_files import FORMATS, LAST_FILE, file_name
 from fundlab.reports.sections import SECTIONS, page_tables
 
 D = Decimal
@@ -309,7 +309,7 @@ def test_one_run_at_a_time(october: tuple[Any, Path], tmp_path: Path) -> None:
     finally:
         os.close(handle)
     reports.write_report(october[0], tmp_path, ["csv"])
-    assert len(list(tmp_path.glob("report*"))) == WRITTEN
+    assert len(list(tmp_path.iterdir())) == WRITTEN
 
 
 def test_no_table_of_an_earlier_run_stays_beside_those_of_this_one(
@@ -319,7 +319,7 @@ def test_no_table_of_an_earlier_run_stays_beside_those_of_this_one(
         (tmp_path / f"report-2026-10.{name}.csv").touch()
     (tmp_path / "report-2026-09.bank-open-items.csv").touch()
     made = reports.write_report(october[0], tmp_path, ["csv"])
-    others = {path.name for path in tmp_path.glob("*.csv")} - {path.name for path in made.files}
+    others = {path.name for path in tmp_path.iterdir()} - {path.name for path in made.files}
     assert others == {"report-2026-10.own.csv", "report-2026-09.bank-open-items.csv"}
 
 
@@ -333,7 +333,7 @@ def test_what_killed_runs_left_of_any_report_is_swept_and_nothing_else(
     (tmp_path / f"{left}-parts.tmp" / "sheet").touch()
     reports.write_report(october[0], tmp_path, ["csv"])
     names = {path.name for path in tmp_path.iterdir() if path.suffix != ".csv"}
-    assert names == {"note.tmp", ".fundlab-reports.json"}
+    assert names == {"note.tmp"}
 
 
 @pytest.mark.parametrize("store", ["nowhere", None, Path("data/store")])
@@ -364,64 +364,47 @@ def test_a_written_report_shows_its_verdict_and_files_as_a_card(october: tuple[A
     assert not {"<b>x", "<i>."} & {*re.findall(r"<[bi]>.", hostile._repr_html_())}
 
 
+@pytest.mark.parametrize("format", FORMATS)
 def test_missed_months_are_caught_up(
-    good: fl.Store, october: tuple[Any, Path], tmp_path: Path
+    good: fl.Store, october: tuple[Any, Path], tmp_path: Path, format: str
 ) -> None:
     first = good.read("transfers")["created_at"].min()
     last = pd.Timestamp(reports.job.last_publication(good)).to_period("M") - 1
     every = [str(month) for month in pd.period_range(first.tz_localize(None), last, freq="M")]
     assert reports.missing_months(good, tmp_path) == every
-
-    def write(format: str, **given: Any) -> None:
-        of = {"period": "2026-09", "ends": None, "basis": "settled", "tz": "UTC"} | given
-        reports.write_report(dataclasses.replace(october[0], **of), tmp_path, [format])
-
-    def missing(*formats: str, **given: Any) -> list[str]:
-        return reports.missing_months(good, tmp_path, "2026-08", formats=formats, **given)
-
     late = [month for month in every if month >= "2026-08"]
-    others = [month for month in late if month != "2026-09"]
-    (tmp_path / "report-2026-09.html").write_text("a file of that name")
-    assert missing("html") == late
-    for given in (
-        {"ends": pd.Timestamp("2026-10-01", tz="UTC")}, {"basis": "created"}, {"tz": "Asia/Tokyo"},
-    ):  # fmt: skip
-        write("html", **given)
-        assert missing("html") == late
-    assert missing("html", tz="Asia/Tokyo") == others
-    write("html")
-    assert missing("html") == others
-    assert missing("html", basis="created") == missing("html", tz="Asia/Tokyo") == late
-    assert missing("html", "csv") == late
-    write("csv")
-    assert missing("html", "csv") == others
-    assert missing("xlsx") == late
-    (tmp_path / "report-2026-09.html").write_bytes(b"")
-    assert missing("html") == late
-    assert missing("csv") == others
-    for damaged in ("", "{", "[]", '{"report-2026-09": 5}'):
-        (tmp_path / ".fundlab-reports.json").write_text(damaged)
-        assert missing("csv") == late
-    write("csv")
-    assert missing("csv") == others
+    others = [month for month in late if month != "2026-10"]
+
+    def write(**given: Any) -> None:
+        reports.write_report(dataclasses.replace(october[0], **given), tmp_path, [format])
+
+    def missing(*more: str, **given: Any) -> list[str]:
+        return reports.missing_months(good, tmp_path, "2026-08", formats=[format, *more], **given)
+
+    path = tmp_path / f"report-2026-10{LAST_FILE[format]}"
+    for text in ("", "a file of that name"):
+        path.write_text(text)
+        assert missing() == late
+    tokyo = {"first": october[0].first - pd.Timedelta(hours=9),
+             "end": october[0].end - pd.Timedelta(hours=9), "tz": "Asia/Tokyo"}  # fmt: skip
+    for given in ({"end": october[0].end - pd.Timedelta(hours=5)}, {"basis": "created"}, tokyo):
+        write(**given)
+        assert missing() == late
+    assert missing(tz="Asia/Tokyo") == others
+    write()
+    assert missing() == others
+    assert missing(basis="created") == missing(tz="Asia/Tokyo") == late
+    for more in {*FORMATS} - {format}:
+        assert missing(more) == late
+    path.write_bytes(path.read_bytes()[:200])
+    assert missing() == late
+
+
+def test_what_is_no_month_is_not_caught_up(good: fl.Store, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="'2026' is not a month"):
         reports.missing_months(good, tmp_path, "2026")
     with pytest.raises(AnalysisError, match=r"period='2026-13': month must be in 1\.\.12"):
         reports.missing_months(good, tmp_path, "2026-13")
-
-
-def test_from_a_month_on_that_is_not_over_there_is_no_report_yet(
-    good: fl.Store, tmp_path: Path, fundlab: Any
-) -> None:
-    asked = ("report", "--store", good.path, "--out", tmp_path, "--catch-up", "--format", "csv")
-    known = pd.Timestamp(reports.job.last_publication(good), tz="UTC")
-    for month in ("2099-03", f"{known:%Y-%m}"):
-        status, out, _ = fundlab(*asked, "--period", month)
-        assert status == 0
-        assert out.splitlines()[-1] == (
-            f"No month from {month} on is over: what is known ends at {known:%Y-%m-%d %H:%M} UTC."
-        )
-    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize("place", ["/dev/null/reports", "a-file"])
