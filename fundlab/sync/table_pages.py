@@ -18,6 +18,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,12 +34,14 @@ from fundlab.store.staging import Span
 from fundlab.sync.windows import Board, Window
 from fundlab.tables import plain_pages
 from fundlab.tables.decode import InvalidRow, Page, decode_page
-from fundlab.tables.expand import member
 from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table
 
 _AHEAD: Final = 2
 _DECODERS: Final = min(4, os.cpu_count() or 1)
 _LOWER, _UPPER = "created_at_gte", "created_at_lt"
+_named: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(
+    msgspec.defstruct("SecondaryStatus", [("name", str | None, None)])
+)
 _TABLE_OF: Final = {table.operation: table for table in TABLES.values()}
 _numbers: Final = count(1)
 _LAST_MEMBER: Final = re.compile(
@@ -224,7 +227,7 @@ class TableWalk(Walk):
                 coded = column.dictionary_encode()
                 values = coded.dictionary.to_pylist()
                 if check.member == "secondary_status":
-                    values = [member(text, "name") for text in values]
+                    values = [_name_in(text) for text in values]
                 found = pa.array(map(check.verdict, values), pa.bool_()).take(coded.indices)
             if not pc.all(found, skip_nulls=False).as_py():
                 verdicts.append((check, found.to_pylist()))
@@ -253,6 +256,14 @@ class TableWalk(Walk):
         new = not came[places].all()
         came[places] = 1
         return new
+
+
+def _name_in(status: str | None) -> str | None:
+    """The name of a secondary status, where it has one that is a text."""
+    try:
+        return None if status is None else _named.decode(status).name
+    except (msgspec.ValidationError, RecursionError):
+        return None
 
 
 def contradicted_ids(page: Fetched) -> list[str]:

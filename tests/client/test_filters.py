@@ -306,6 +306,14 @@ def test_ids_compare_without_regard_to_case(rows_of: Rows) -> None:
 
 
 @BOTH
+def test_a_secondary_status_whose_name_is_no_text_is_not_checked(rows_of: Rows) -> None:
+    rows = [transfer(n) | {"secondary_status": {"name": n and "x"}} for n in (0, 1)]
+    with served(Odd(records=rows)) as client, pytest.warns(IgnoredFilterWarning):
+        found = rows_of(client, "transfers", secondary_statuses=["x"])
+    assert found == [row["id"] for row in rows]
+
+
+@BOTH
 def test_addresses_and_nicknames_compare_without_regard_to_case(rows_of: Rows) -> None:
     base = {"crypto_network": "BASE", "status": "APPROVED", "bookmarked": True}
     rows = [{"id": "a", "address": "0xabc", "nickname": "Büro"} | base]
