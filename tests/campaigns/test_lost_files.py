@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ def every_way(folder: Path, spark: Any) -> dict[str, tuple[set[str], Way]]:
 
     def closed(store: Store) -> Any:
         with pytest.MonkeyPatch.context() as patch:  # what it would record is of no interest
-            patch.setattr("fundlab.operate.store.seal", lambda *_: None)
+            patch.setattr("fundlab.operate.store.seal", lambda *_: SimpleNamespace(pin="p"))
             return store.close("2026-03", with_breaks="opening balances are not known")
 
     def queried(store: Store) -> Any:
