@@ -67,6 +67,9 @@ def test_what_is_sent_and_answered_is_shown_without_its_headers_and_its_body() -
     sent = Outgoing("GET", "https://h/v2", {"Authorization": "secret"}, b"secret")
     assert repr(sent) == "Outgoing(method='GET', url='https://h/v2', rows=1)"
     assert repr(Answer(200, {"Set-Cookie": "secret"}, b"secret")) == "Answer(status=200)"
+    call = Call("create_fiat_withdrawal", "POST", "/v2", "s", b"secret")
+    assert "secret" not in repr(call)
+    assert not call.repeatable, "unless somebody says so"
 
 
 def test_a_sandbox_says_which_one_it_is(server: scripted.Scripted, client: Client) -> None:
