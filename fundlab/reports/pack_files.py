@@ -166,6 +166,8 @@ def _write(
             ExitStack() as complete,
             progress_bar(4 + with_pdf, "steps", f"the pack of {close.period}") as bar,
         ):
+            # The first that is begun takes its place last: it names what all the others hold.
+            manifest = complete.enter_context(replacing(folder / MANIFEST))
 
             def new(name: str) -> Path:
                 written[name] = complete.enter_context(replacing(folder / name))
@@ -206,7 +208,8 @@ def _write(
                 **({} if sample is None else {"sample": dict(sample)}),
                 "files": {name: _sha256(path) for name, path in sorted(written.items())},
             }
-            new(MANIFEST).write_bytes(_indented(packs))
+            manifest.write_bytes(_indented(packs))
+            written[MANIFEST] = manifest
         for name in before.keys() - written:
             before[name].unlink(missing_ok=True)
     return [folder / name for name in written]

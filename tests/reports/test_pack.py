@@ -738,6 +738,25 @@ def test_what_changed_against_the_month_before_adds_up(packed: tuple[fl.Store, P
 
 
 @pytest.mark.thorough
+def test_the_file_that_names_the_others_takes_its_place_last(
+    packed: tuple[fl.Store, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the power fails between two of them it is not the one that vouches for new bytes."""
+    order: list[str] = []
+    rename = Path.replace
+
+    def noted(self: Path, target: Path) -> Path:
+        order.append(Path(target).name)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", noted)
+    store, _ = packed
+    (closed,) = [one for one in closes_of(store.records()) if one.state == "closed"]
+    files = reports.write_pack(store, closed, tmp_path)
+    assert order[-1] == "pack.json"
+    assert sorted(order) == sorted(path.name for path in files)
+
+
 def test_a_close_that_was_just_made_can_be_copied(tmp_path: Path) -> None:
     store = fl.Store(months.made(tmp_path / "store", 3).store.path)
     made = store.close("2026-02", by="Ana")
