@@ -476,6 +476,7 @@ def test_without_typst_the_pack_has_no_pdf_and_says_how_to_get_one(
     assert reports.reperform(packed[0], tmp_path / "pack") == []
 
 
+@exactly()
 def statement_of(
     store: fl.Store,
     path: Path,
