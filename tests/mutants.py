@@ -12,7 +12,7 @@ reason expires when the line changes.
 ``--thorough`` lets what survives, or is reached by none, meet thorough tests that reach it, too,
 as many as ``THOROUGH_S`` allows, which are measured like the others. ``--since REV`` takes only
 lines that changed since then, and only the tests of their own rooms; ``--count`` how many, drawn by
-the seed; ``--workers`` how many are judged at once.
+the seed, after the first ``--from`` of its draw; ``--workers`` how many are judged at once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LONGEST_S: Final = 20
 """What the tests of a mutant that run first take together, by what they took when they were
 measured: the quickest. What survives them meets the others, up to ``MOST_S`` in all."""
 MOST_S: Final = 90
-THOROUGH_S: Final = 400
+THOROUGH_S: Final = 200
 """What the thorough tests of a mutant take together, the quickest first: others are not run."""
 THOROUGH: Final = ("-m", "thorough and not slow and not campaign")
 STUCK_S: Final = 8
@@ -662,6 +662,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--count", type=int, default=2_000)
+    parser.add_argument("--from", type=int, default=0, help="after so many of the draw")
     parser.add_argument("--rooms", nargs="*", default=ROOMS)
     parser.add_argument("--since", help="only lines that changed since this revision")
     parser.add_argument(
@@ -681,7 +682,7 @@ def main() -> int:
                 if only is None or mutant.line in only.get(mutant.path, ())
             ]  # fmt: skip
     random.Random(given.seed).shuffle(chosen)
-    chosen = chosen[: given.count]
+    chosen = chosen[(first := vars(given)["from"]) : first + given.count]
     results = Counter[str]()
     print(f"seed {given.seed}", flush=True)
     asked = sorted({room for room, _ in chosen}) if only is not None or not chosen else folders()
