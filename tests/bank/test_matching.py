@@ -855,7 +855,8 @@ def test_one_with_charges_among_many_of_an_amount_stops_none_of_them(more: int) 
 
 
 def test_very_many_before_charges_or_after_them_are_listed() -> None:
-    entries = [Bank(f"b{number}", 97, 0, 0, charges=3) for number in range(200)]
+    """With one of them that is 97 either way."""
+    entries = [Bank(f"b{number}", 97, 0, 0, charges=3 * bool(number)) for number in range(200)]
     ours = [transfer(f"t{number}", 97 + 3 * (number % 2)) for number in range(260)]
     found = bank.match(paid(ours), booked(entries))
     assert groups_of(found) == set()

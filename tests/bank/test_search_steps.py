@@ -226,6 +226,19 @@ def test_sums_of_a_day_and_of_a_window() -> None:
     assert not edges(turned.by_sum(turned.day_pools, 2))
 
 
+@pytest.mark.parametrize(
+    ("unit", "count", "found"), [(1, 6, True), (1, 7, False), (10**6, 10, True), (10**6, 11, False)]
+)
+def test_sums_of_a_small_amount_are_those_of_fewer(unit: int, count: int, found: bool) -> None:
+    """Of a day's transfers of 1, 2, 4 and so on: 1 and 2 and the last are the entry's."""
+    ours = [item(-n, unit << n - 1, 5) for n in range(1, count + 1)]
+    one = search(item(0, (unit << count - 1) + 3 * unit, 6), *ours)
+    assert edges(one.by_sum(one.day_pools)) == (
+        {frozenset((0, -1, -2, -count))} if found else set()
+    )
+    assert one.crowded == ({} if found else {0: count})
+
+
 def search_again(found: Search) -> Iterable[frozenset[int]]:
     return found.by_sum(found.window_pools)
 
@@ -366,6 +379,37 @@ def test_a_step_takes_what_has_one_answer_and_asks_about_the_rest() -> None:
     assert asked.held == dict.fromkeys((0, -1, -2), "several answers")
     assert not asked.open
     assert groups(stepped("tolerance", {0, -1})) == [("tolerance", {0, -1}, False)]
+
+
+def test_a_sum_and_a_pair_of_one_answer_each_say_which_they_are() -> None:
+    """-1 is of 0 alone, so that -2 is of 1, with -3."""
+    found = stepped("counterparty", {0, -1}, {0, -2}, {1, -2, -3})
+    assert sorted(groups(found), key=str) == [
+        ("counterparty", {0, -1}, False), ("counterparty_sum", {1, -2, -3}, False)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("edge", "held", "taken"),
+    [
+        # Of what the others sum to: it may be the counterpart.
+        ({0, -1, -2}, -3, False),
+        ({0, 1, -5}, 2, False),
+        # Of what one of a sum's parts has.
+        ({0, -1, -2}, 1, True),
+        ({0, 1, -5}, -2, True),
+        # A pair is not the only one of its amount either way.
+        ({0, -3}, -4, True),
+    ],
+)
+def test_a_sum_is_asked_about_where_one_that_is_held_back_is_of_its_amount(
+    edge: set[int], held: int, taken: bool
+) -> None:
+    amounts = {0: 5, 1: 3, 2: 8, -1: 2, -2: 3, -3: 5, -4: 5, -5: 8}
+    found = search(*(item(n, amount, 1) for n, amount in amounts.items()))
+    found._hold([held], "a question")
+    found.step("day", [frozenset(edge)])
+    assert groups(found) == ([("day", edge, False)] if taken else [])
 
 
 @pytest.mark.parametrize(
