@@ -28,7 +28,6 @@ Several banks' are shipped: give their name, such as ``chase``, in place of a fi
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import tomllib
@@ -209,7 +208,7 @@ def _guessed(text: str) -> tuple[list[str], list[tuple[int, list[str]]], dict[st
     for delimiter in sorted(",;\t|", key=text.count, reverse=True):
         try:
             lines = [line for line in csv_file.lines_of(text, delimiter) if any(line[1])]
-        except (ValueError, csv.Error):
+        except ValueError:
             continue
         looks = [
             {_DAY if _DAY.fullmatch(cell) else _MONEY if _MONEY.fullmatch(cell) else None

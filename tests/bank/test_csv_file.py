@@ -88,8 +88,8 @@ def test_an_amount_that_may_have_decimals_or_thousands_is_refused(text: str) -> 
          [5, -7]),
         (["Date,Amount,Memo", "2026-10-01,5,in and out", "2026-10-01,7,out"], [5, 7]),
         (["Date,Amount,Memo", "2026-10-01,5,c d", "2026-10-01,7,s x"], [5, 7]),
-        (["Date,Amount,Type", "2026-10-01,-5,DR", "2026-10-01,7,bonus", "2026-10-01,0,DR"],
-         [-5, 7, 0]),
+        (["Date,Amount,Type", "2026-10-01,-5,DR", "2026-10-01,7,bonus", "2026-10-01,0,DR",
+          "2026-10-01,0.5,CR"], [-5, 7, 0, D("0.5")]),
         # Balances that run neither way say nothing of the order.
         (["Date,Amount,Balance", "2026-10-01,5,5", "2026-10-01,7,99"], [5, 7]),
         (["Date,Amount,Balance", "2026-10-01,7,12", "2026-10-01,5,5"], [5, 7]),
@@ -152,6 +152,8 @@ def test_a_table_without_a_header_is_of_what_can_be_read_to_its_end() -> None:
         (["Date,Amount,Type", "2026-10-01,5,DR", "2026-10-02,-5,DR"], "line 2: 'Type' says 'DR'"),
         (["Date,Amount,Type", "2026-10-01,5,CR", "2026-10-01,5,bonus"],
          "line 3: 'Type' says 'bonus', which .* holds 'bonus', 'cr'"),
+        (["Date,Amount,Type", "2026-10-01,5,CR", *(f"2026-10-01,5,w{n}" for n in range(9))],
+         "holds 'cr', 'w0', 'w1', 'w2', 'w3', 'w4', 'w5', 'w6': say which is which"),
         (["Date,Amount,Status", "2026-10-01,5,booked", "2026-10-02,5,maybe"],
          "line 3: the status 'maybe' is not known"),
     ],
@@ -213,6 +215,7 @@ def test_an_entry_has_what_its_columns_say() -> None:
     assert (first.bank_ref, first.own_ref, first.memo, first.asset) == ("R1", "C1", "rent", "EUR")
     assert (first.charges, first.balance, first.line, page.line) == (D("1.5"), 15, 2, 1)
     assert (last.bank_ref, last.own_ref, last.memo, last.valued_on, last.charges) == (None,) * 5
+    assert (first.reversal, last.reversal) == (False, False)
 
 
 def test_a_balance_on_a_line_of_its_own_that_is_another_contradicts() -> None:
@@ -249,6 +252,8 @@ def test_habits_that_cannot_be_meant_are_named() -> None:
     assert amounts(page_of("x", "y", *lines, skip=2)) == [5]
     with pytest.raises(ValueError, match="a date and an amount column are needed"):
         page_of("x", "y", *lines, "2026-10-02,7", skip=3)
+    with pytest.raises(ValueError, match="the columns are 'x, y'"):
+        page_of("our bank", "account 1", "x,y", "2026-10-01,5", skip=2)
     assert amounts(page_of(*lines, decimal=",")) == [5]
     assert page_of("date,amount", "01.02.2026,5", dates="%m.%d.%Y").entries[0].booked_on == date(
         2026, 1, 2

@@ -259,6 +259,10 @@ def test_a_file_of_a_shipped_name_is_the_profile(
           'memo = "Was"']),
         ("2026-10-01,-5,x\n2026-10-02,7,y\n", ['decimal = "."', '# asset = "USD"', "[columns]",
                                               'booked_on = "1"', 'amount = "2"', 'memo = "3"']),
+        # By commas, of which there are more, it could not be read.
+        ('2026-10-01;-5,00;a, b, c\n2026-10-02;7,00;x,"y"z\n', [
+            'decimal = ","', '# asset = "USD"', "[columns]", 'booked_on = "1"', 'amount = "2"',
+            'memo = "3"']),
     ],
 )  # fmt: skip
 def test_a_proposal_says_what_the_look_says(text: str, lines: list[str], tmp_path: Path) -> None:
@@ -323,6 +327,8 @@ def test_amounts_are_the_numbers_of_which_some_have_cents() -> None:
     }  # fmt: skip
     half = [[*rows[0][:3], ""], rows[1]]
     assert dict(_fields(["day", "check", "sum", "text"], half))["memo"] == "text"
+    says = [[*rows[0][:3], "7.50"], rows[1]]
+    assert dict(_fields(["day", "check", "sum", "text"], says))["memo"] == "text"
     whole = [[*row[:2], row[2].partition(".")[0], row[3]] for row in rows]
     assert dict(_fields(["day", "check", "sum", "text"], whole))["amount"] == "check"
 
