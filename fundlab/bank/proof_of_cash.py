@@ -149,10 +149,11 @@ class Book:
                 if same:
                     known["bank"].remove(entry)
                     known["service"].remove(same[0])
-            for side, other, sign in (("service", "bank", 1), ("bank", "service", -1)):
+            for side, other in (("service", "bank"), ("bank", "service")):
                 for day, name, amount in known[side]:
+                    own = amount if side == "service" else amount.copy_negate()
                     later = max((d for _, d, _ in flows[other] if d > self.last), default=None)
-                    self.note(side, name, day, amount * sign, moving,
+                    self.note(side, name, day, own, moving,
                               "booked later" if later else "booked in part",
                               explained=True, cleared_on=later)  # fmt: skip
 

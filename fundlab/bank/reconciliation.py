@@ -518,7 +518,7 @@ def _with_carried(
             {"entry_id": again["item_id"], "amount": amounts, "booked_on": again["on"],
              "memo": again.get("memo"), "asset": asset}
         )  # fmt: skip
-        entries = pd.concat([entries, more], ignore_index=True)
+        entries = pd.concat([entries, more])
     return entries, old, _records(carried[for_good])
 
 

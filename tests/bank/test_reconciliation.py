@@ -437,6 +437,18 @@ def test_half_a_dollar_that_the_bank_books_later_is_in_transit(much: str, catego
     }
 
 
+def test_what_is_booked_in_part_is_listed_to_its_last_digit() -> None:
+    much = D("12345678901234567890.123456789012345678")
+    book = Book(january(1), january(31), {})
+    flows = {"bank": [("b", january(32), much)], "service": [("t", january(31), much)]}
+    book.take_group(flows, D(0), D(0), "why")
+    early = {"bank": [("c", january(31), much)], "service": [("u", january(32), much)]}
+    book.take_group(early, D(0), D(0), "why")
+    assert [(row["item_id"], row["amount"]) for row in book.listed] == [
+        ("t", much), ("c", much.copy_negate())
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("tolerated", "decided", "category", "amount", "explained"),
     [
