@@ -59,8 +59,8 @@ def prove(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
         for before, page in pairwise(account):
             # A bank writes a file in order: statements and pages that are not were moved.
             numbers = None not in (before.sequence, page.sequence)
-            days = [_number(p) if numbers else p.place for p in (page, before)]
-            if before.file == page.file and days[0][:3] < days[1][:3]:
+            days = [_number(p) if numbers else p.place[:3] for p in (page, before)]
+            if before.file == page.file and days[0] < days[1]:
                 findings.append(
                     finding(page, "order", f"after {before.name}", "before it",
                             f"it stands after {before.name}, which it precedes")

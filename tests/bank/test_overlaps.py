@@ -304,6 +304,16 @@ def test_of_one_day_the_balances_say_which_comes_first(opens_on: date | None) ->
         assert findings == []
 
 
+def test_a_day_that_ends_as_it_began_stays_before_the_next() -> None:
+    """Both begin with the balance of the first; the last one's days begin as early."""
+    first = listed("a", (1, 5, None, 5), opening=0, closing=5)
+    even = listed("b", (2, 3, None, 8), (2, -3, None, 5), opening=5, closing=5)
+    last = [listed(file, (3, 7, None, 12), days=(2, 3), opening=5, closing=12) for file in "cd"]
+    for pages in itertools.permutations([first, even, *last]):
+        kept, _ = without_overlaps([*pages])
+        assert [(page.opening, page.closing) for page in kept] == [(0, 5), (5, 5), (5, 12)]
+
+
 def test_a_file_without_days_of_its_own_covers_those_of_its_entries() -> None:
     for on, count in ((1, 1), (2, 1), (3, 1), (4, 2)):
         whole = listed("f", (1, 5, None, 5), (2, 7, None, 12), (3, 1, None, 13))

@@ -133,6 +133,13 @@ RULES: dict[str, tuple[list[Page], list[tuple[str, str, str, int]]]] = {
         [page(1, 5, 7, 2, **SECOND), page(1, 0, 5, 5, **FIRST)], []),
     "numbers of two formats": (
         [page(9, 0, 5, 5), page(1, 5, 7, 2, format="camt.053", on=day(2))], []),
+    "two pages without a number in one file, the second first": (
+        [page(None, 5, 7, 2, file="f", **SECOND), page(None, 0, 5, 5, file="f", **FIRST)], []),
+    "pages from the number nothing on": (
+        [page(1, 0, 5, 5, last=False), page(1, 5, 7, 2, **SECOND | {"page": 1})], []),
+    "the second page after the number nothing": (
+        [page(1, 0, 5, 5, last=False), page(1, 5, 7, 2, **SECOND)],
+        [("page", "a page before it", "none", 2)]),
     "a page left out": (
         [page(1, 0, 5, 5, **FIRST), page(1, 5, 7, 2, **SECOND | {"page": 3})],
         [("page", "a page before it", "none", 2)]),
