@@ -33,6 +33,7 @@ from fundlab.tables.schema import INSTANT_TYPE, TABLES
 FORMATS: Final = ("parquet", "delta")
 MONTH: Final = "month"
 _DIGEST: Final = "fundlab.digest"
+_AFTER: Final = "fundlab.after"
 _STATISTICS: Final = "delta.dataSkippingStatsColumns"
 _GROUP_ROWS: Final = 1 << 17
 
@@ -120,13 +121,14 @@ def publish_parquet(snapshot: Snapshot, folder: StorePath) -> Published:
 
 def publish_delta(snapshot: Snapshot, folder: StorePath) -> Published:
     """A Delta table partitioned by ``month``; the months that changed are replaced in one commit,
-    whose metadata holds the digests of all. Storage elsewhere is opened by the environment, as
-    Delta's own library does (``AWS_…``)."""
+    whose metadata holds the digests of all, and the version of the table that they follow. Storage
+    elsewhere is opened by the environment, as Delta's own library does (``AWS_…``)."""
     library = _delta()
     place = str(folder)
     try:
         exists = library.DeltaTable.is_deltatable(place)
         table = library.DeltaTable(place) if exists else None
+        after = -1 if table is None else table.version()
         before = _delta_digests(table)
         months = {month: digest for month, _, digest in _months(snapshot)}
         changed = [month for month, digest in months.items() if before.get(month) != digest]
@@ -159,11 +161,12 @@ def publish_delta(snapshot: Snapshot, folder: StorePath) -> Published:
             },
             predicate=None if not before else f"{MONTH} IN ({replaced})",
             commit_properties=library.CommitProperties(
-                custom_metadata={_DIGEST: json.dumps(months)},
-                max_commit_retries=0,  # a commit beside this one is not of what was looked at
+                custom_metadata={_DIGEST: json.dumps(months), _AFTER: str(after)}
             ),
         )
         table = library.DeltaTable(place)
+        if table.version() != after + 1:  # the library lets both commit, where they do not overlap
+            raise StoreError(f"{place}: another program wrote into it meanwhile: publish again")
         adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
         new = [add for add in adds if not any(old.endswith(add["path"]) for old in old_files)]
     except library.exceptions.DeltaError as error:
@@ -189,7 +192,7 @@ def _delta() -> Any:
 def _delta_digests(table: Any) -> Mapping[str, str]:
     """Of the months as we last wrote them; of none where another has written since."""
     for commit in table.history(20) if table is not None else ():
-        if _DIGEST in commit:
+        if _DIGEST in commit and commit.get(_AFTER) == str(commit["version"] - 1):
             digests: dict[str, str] = json.loads(commit[_DIGEST])
             return digests
         if commit.get("operation") not in ("OPTIMIZE", "VACUUM START", "VACUUM END"):

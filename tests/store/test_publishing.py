@@ -329,6 +329,37 @@ def test_of_two_publications_at_once_one_is_refused(
     assert found == len(store.read("transfers"))
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_what_another_appends_meanwhile_refuses_the_publication(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """Before or after what this publication writes, which is another month. Delta lets both in."""
+    store.publish(tmp_path / "out", "delta")
+    changed = rows("changed")
+    changed[1]["updated_at"] = "2026-05-03T00:00:00Z"
+    store.sync(FakeService(changed), tables=["transfers"], full=True)  # type: ignore[arg-type]
+    write, place = deltalake.write_deltalake, str(tmp_path / "out" / "transfers")
+
+    def append() -> None:
+        write(place, pl.read_delta(place).filter(pl.col("month") == "2026-04"), mode="append")
+
+    def with_another(*given: Any, **more: Any) -> None:
+        if first:
+            append()
+        write(*given, **more)
+        if not first:
+            append()
+
+    monkeypatch.setattr(deltalake, "write_deltalake", with_another)
+    with pytest.raises(StoreError, match="another program wrote into it meanwhile: publish again"):
+        store.publish(tmp_path / "out", "delta")
+    monkeypatch.undo()
+    assert read_by_each(tmp_path / "out", "delta")["polars"][0] == 5
+    done = store.publish(tmp_path / "out", "delta")["transfers"]
+    assert done.written == ("2026-01", "2026-02", "2026-04")
+    assert read_by_each(tmp_path / "out", "delta")["polars"][:2] == (4, SUM)
+
+
 def test_of_no_store_nothing_is_published(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store at"):
         Store(tmp_path / "mistyped").publish(tmp_path / "out")
