@@ -338,7 +338,7 @@ def with_opening(
                 role=role,
                 amount=amount,
                 at=nw.lit(first).cast(nw.Int64),
-                order=nw.lit(order - 2).cast(nw.Int64),
+                order=nw.lit(order).cast(nw.Int64),
                 half=nw.lit(False),
                 **facts,
                 **rest,

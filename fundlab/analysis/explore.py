@@ -120,7 +120,7 @@ def explore(
         row = broken.iloc[number]
         profile, asset = row["profile_id"], row["asset"]
         own = transfers[(transfers["profile_id"] == profile) & (moved == asset)]
-        own = own.sort_values(["created_at", "id"], kind="stable").reset_index(drop=True)
+        own = own.sort_values(["created_at", "id"], kind="stable", ignore_index=True)
         candidates = []
         mine = causes[(causes["profile_id"] == profile) & (causes["asset"] == asset)]
         for _, cause in mine.sort_values("rank").iterrows():

@@ -144,7 +144,6 @@ def restore(
     if not _manifests(place):
         raise StoreError(f"there is no backup at {place}; 'fundlab backup {place}' makes one")
     content = _manifest(place)
-    disk.make_folder(target.parent)
     hidden, swept = target.with_name(f".{target.name}.{uuid4().hex}.tmp"), set[Path]()
     try:
         for name, digest in with_progress(

@@ -206,7 +206,7 @@ class TableWalk(Walk):
             )
             # A page mostly ends in its cursor. Within a text each of these quotes would have a
             # backslash before it; and what is not JSON is refused by the decoder.
-            if found := _LAST_MEMBER.search(body, max(0, len(body) - _LONGEST_CURSOR)):
+            if found := _LAST_MEMBER.search(body, len(body) - _LONGEST_CURSOR):
                 self.follow(found[1].decode())
             else:
                 self.follow(page.result().next_cursor)
