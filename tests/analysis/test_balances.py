@@ -415,6 +415,9 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         AnalysisError, match="opening: more than one row of profile_id and asset p USD"
     ):
         balances.at(frame, "2026-01-01", doubled)
+    unknown = pd.DataFrame({"profile_id": ["p", "q"], "asset": ["USD", None], "balance": [1, 2]})
+    with pytest.raises(AnalysisError, match=r"opening: asset is missing \(profile_id q\)"):
+        balances.at(frame, "2026-01-01", unknown)
 
 
 def test_naive_integers_are_exact_money() -> None:

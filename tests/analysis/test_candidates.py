@@ -52,6 +52,8 @@ PLANTED: dict[str, tuple[list[Row], dict[str, str], str, str]] = {
     "total": ([transfer("t", total=D(12))], {"USD": "10"}, "wrong_total", "t"),
     "sent": ([transfer("c", asset="USDC", balance_asset="USD")], {"USD": "0", "USDC": "10"},
              "wrong_conversion", "c"),
+    "both": ([transfer("d", asset="USDC", balance_asset="USD")], {"USD": "10", "USDC": "10"},
+             "wrong_conversion", "d"),
     "half": ([transfer("h", type="INTERNAL_TRANSFER_DEBIT", direction="DEBIT", group_id="g",
                        amount=D(31))], {"USD": "0"}, "failed_later", "h"),
     "other": ([], {"USD": "31"}, "missing_half", "h"),
@@ -61,7 +63,7 @@ PLANTED: dict[str, tuple[list[Row], dict[str, str], str, str]] = {
     "digits": ([transfer("x", amount=D(12)), transfer("y", amount=D(34))], {"USD": "55"},
                "transposed_digits", "x"),
     "paid": ([transfer("z", amount=D(540), **OUT)], {"USD": "-450"}, "transposed_digits", "z"),
-    "shift": ([transfer("s", amount=D(10)), transfer("r", amount=D(7))], {"USD": "107"},
+    "shift": ([transfer("s", amount=D(10)), transfer("r", amount=D(7))], {"USD": "1007"},
               "decimal_shift", "s"),
     "waits": ([transfer("p", status="PENDING", amount=D(8))], {"USD": "8"}, "pending", "p"),
     "failed": ([transfer("n", status="FAILED", amount=D(9))], {"USD": "9"}, "failed_here", "n"),
@@ -70,14 +72,17 @@ PLANTED: dict[str, tuple[list[Row], dict[str, str], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("many", "few"), [(0, 3), (0, 0), (10**9, 3)])
+@pytest.mark.parametrize(
+    ("many", "few", "alike"), [(0, 3, 200), (0, 0, 200), (0, 0, 1), (10**9, 3, 200)]
+)
 def test_the_search_finds_what_was_planted(
-    monkeypatch: pytest.MonkeyPatch, many: int, few: int
+    monkeypatch: pytest.MonkeyPatch, many: int, few: int, alike: int
 ) -> None:
     """Among fifty transfers that are right, of which most pay a fee of 2; also where a balance of
-    few transfers is searched like one of many."""
+    few transfers is searched like one of many, and where one row of a reason is looked at."""
     monkeypatch.setattr(explain, "SEARCHED_FROM", many)
     monkeypatch.setattr(explain, "MAX_SUSPECTS", few)
+    monkeypatch.setattr(explain, "MAX_TOGETHER", alike)
     rows = [
         transfer(f"ok{n}", profile_id="right", amount=D(1_000 + n), fee=D(2), created_at=START + n)
         for n in range(50)
@@ -98,7 +103,7 @@ def test_the_search_finds_what_was_planted(
 UNIT = 10**18
 
 
-@pytest.mark.parametrize("away", [198, -198, 90, 10, -9, 7])
+@pytest.mark.parametrize("away", [198, -198, 90, 60, 10, -9, 7])
 def test_which_values_would_explain_a_difference(away: int) -> None:
     """Each that fits, of all there are: that it counts, or not, or the other way; its point
     elsewhere; half of it is an amount; a fee, paid by up to so many."""

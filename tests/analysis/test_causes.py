@@ -240,6 +240,8 @@ def test_a_cause_makes_just_the_difference(
         ("several_fees", 8, [row(n, 100 + k, fee=2) for k, n in enumerate("abc")], {}),
         ("several_fees", 42,
          [row(n, 100 + k, fee=2) for k, n in enumerate("abcdefghijklmnopqrstu")], {}),
+        ("together a", 150,  # of which none is certain
+         [row(n, 10 * 2**k, status="FAILED") for k, n in enumerate("abcd")], {}),
         ("decimal_shift", 99_990, [row("a", 10)], {}),  # by four powers
         ("transposed_digits", 9, [row("a", 13)], {}),
         ("transposed_digits", 9, [row("a", 12, status="FAILED")], {}),
@@ -381,6 +383,9 @@ def test_a_row_that_moved_in_the_other_interval_alone_is_shifted() -> None:
         (row("a", 9), False),
     ):
         assert ("shifted_time a" in named(10, made, others=[there], **here)) is shifted
+    later = other(10, profile="p", first=9 * SECOND, last=12 * SECOND)
+    made = row("a", 10, OUT, at=3, updated=10)  # it moved before either, and changed in the later
+    assert "shifted_time a" not in named(-10, made, others=[later], **NOW)
 
 
 @pytest.mark.parametrize(
@@ -388,6 +393,8 @@ def test_a_row_that_moved_in_the_other_interval_alone_is_shifted() -> None:
     [
         ("missing_transfer", 7, [], {},
          "a credit of 7.00 USD between the beginning and now"),
+        ("missing_transfer", 1e-18, [], {},
+         "a credit of 0.000000000000000001 USD between the beginning and now"),
         ("missing_transfer", -7, [], NOW,
          "a debit of 7.00 USD between 1970-01-01 00:00:04 UTC and 1970-01-01 00:00:09 UTC"),
         ("pending", 25, [

@@ -18,6 +18,7 @@ from test_observation_bounds import account, seen
 import fundlab as fl
 from fundlab import Store
 from fundlab.base.errors import StoreChanged, StoreDamaged, StoreError
+from fundlab.display import DEFAULT_ROWS
 from fundlab.evidence import verify
 from fundlab.evidence.observations import Accounts, Problem
 from fundlab.evidence.verify import Verification, _RowsChecked
@@ -241,11 +242,11 @@ def test_what_rows_and_balances_break_is_added_up(
 
 
 def test_what_a_page_shows_of_more_problems_than_fit() -> None:
-    few = tuple(Problem("t", "r", f"w{n}", "a", "b") for n in range(3))
     many = tuple(Problem("t", "r", f"w{n}", "a", str(Decimal(n))) for n in range(400))
     note = "all of them: store.verify().to_frame()"
-    assert note not in Verification("s", 1, 1, 0, few)._repr_html_()
-    assert note in Verification("s", 1, 1, 0, many)._repr_html_()
+    for count, hides in ((3, False), (DEFAULT_ROWS, False), (DEFAULT_ROWS + 1, True), (400, True)):
+        page = Verification("s", 1, 1, 0, many[:count])._repr_html_()
+        assert (note in page, "not shown" in page) == (hides, hides), count
 
 
 @pytest.mark.parametrize("what", ["replaced", "_check_rows"])

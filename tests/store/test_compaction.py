@@ -292,6 +292,22 @@ class TestWhereMergingFails:
         assert len(store.read("transfers", columns=["id"])) == 3
 
 
+def test_rows_without_a_moment_are_merged_after_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "ROW_GROUP_ROWS", 1)
+    monkeypatch.setattr(compaction, "FEW_ROWS", 0)
+    store, service = Store(tmp_path / "store"), FakeService([])
+    for number, made in enumerate((moment(1), "0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z")):
+        later = moment(100 + number)
+        service.transfers.append(transfer(number, created_at=made, updated_at=later))
+        store.sync(service, ["transfers"], full=True)  # type: ignore[arg-type]
+    store.compact()
+    assert len(store.snapshot("transfers").files) == 1
+    found = store.read_arrow("transfers", columns=["id"]).column("id").to_pylist()
+    assert found == [service.transfers[number]["id"] for number in (0, 1, 2)]
+
+
 moments = st.integers(0, 40)
 publications = st.lists(
     st.dictionaries(st.integers(0, 25), moments, min_size=1), min_size=2, max_size=5

@@ -442,6 +442,10 @@ class TestNames:
             Store(Path(uri))
         assert Store(tmp_path / "10:30").path == tmp_path / "10:30"
 
+    def test_half_a_character_is_in_no_name(self) -> None:
+        with pytest.raises(InvalidRequest, match=r"path=.*is not valid Unicode"):
+            locate("books/\udc80", fs.SubTreeFileSystem("/", fs.LocalFileSystem()))
+
     def test_a_password_in_a_uri_is_not_shown(self) -> None:
         with pytest.raises(InvalidRequest) as caught:
             Store("nosuch://user:swordfish@host/books")

@@ -890,6 +890,24 @@ class TestOneRun:
             "last seen 2026-03-01T02:00:00.000000000Z"
         ) in notes
 
+    @pytest.mark.parametrize("moving_at", [1, 2])
+    def test_a_look_at_a_balance_that_moved_is_a_look(self, tmp_path: Path, moving_at: int) -> None:
+        """Whether the latest look is one that was kept or one that was not."""
+        service, hour = FakeService([transfer(1)]), 0
+
+        def answer(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_profile_balance" and hour == 3:
+                raise NotFound(404, "Not Found")
+            if operation == "get_profile_balance" and hour == moving_at:
+                later = moment(100 * hour + len(service.calls))
+                service.transfers[0].update(memo=later, updated_at=later)
+
+        service.hook = answer
+        for hour in (1, 2, 3):
+            done = sync(tmp_path, service, None, clock=DAY_NS + hour * HOUR_NS)
+            assert bool(done.unsettled) is (hour == moving_at)
+        assert "last seen 2026-03-01T02:00:00.000000000Z" in "".join(done.notes)
+
     def test_what_the_list_left_out_is_listed_again_once_the_list_has_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
