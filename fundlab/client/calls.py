@@ -414,6 +414,8 @@ def read_answer(
     location = first["loc"]
     if first["type"] == "json_invalid" or not location:
         kind = "not JSON" if first["type"] == "json_invalid" else "not a JSON object"
+        if first["type"] == "value_error":  # of the object itself: a page without its rows
+            kind = f"not a page: it {sentence(first)}"
         start = _NUMBER_BEGINS.split(reply.body[:_START])[0]
         raise ProtocolError(
             f"{operation}: the answer is {kind} "

@@ -492,10 +492,10 @@ class ListPage(Resource):
 
     @model_validator(mode="after")
     def _is_a_page(self) -> Self:
-        if self.model_fields_set <= {"next_page_cursor"} and {*(self.model_extra or {})} - {
-            "next_page"
-        }:
-            raise ValueError("has no array of rows")
+        rows = {*type(self).model_fields} - {"next_page_cursor"}
+        others = self.model_fields_set - {"next_page_cursor", "next_page"}
+        if others and not rows & others:  # the members of ``model_extra`` are among those set
+            raise ValueError(f"has no array {min(rows)!r}")
         return self
 
 

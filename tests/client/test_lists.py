@@ -145,6 +145,66 @@ def test_a_malformed_row_is_named_and_nothing_of_its_page_is_given(
     assert error.value == "1e5"
 
 
+ROWS = {
+    "list_transfers": "items", "list_fiat_accounts": "items",
+    "list_fiat_deposit_instructions": "items", "list_events": "events",
+    "list_crypto_destination_addresses": "addresses",
+}  # fmt: skip
+"""The member of each list's page that holds its rows (interface §4 and §6)."""
+
+
+def test_each_list_of_the_interface_is_here() -> None:
+    assert {name for name in OPERATIONS if name.startswith("list_")} == {*ROWS}
+
+
+@pytest.mark.parametrize("operation", ROWS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"message": "service busy"}, {"error": "x", "status": "error"}, {"data": [{"id": "b"}]},
+        {"Items": [{"id": "b"}], "next_page_cursor": ""}, {"rows": [], "next_page": None},
+    ],
+)  # fmt: skip
+def test_an_object_that_is_no_page_is_refused_as_the_first_and_as_a_later_one(
+    operation: str, body: dict[str, Any], server: scripted.Scripted, client: Client
+) -> None:
+    array = ROWS[operation]
+    refused = f"^{operation}: the answer is not a page: it has no array '{array}'"
+    server.script(answer(body))
+    with pytest.raises(errors.ProtocolError, match=refused) as caught:
+        list(getattr(client, operation)())
+    assert "is this the service, or a proxy" in str(caught.value.hint)
+    server.script(answer({array: [{"id": "a"}], "next_page_cursor": "x"}), answer(body))
+    rows = getattr(client, operation)()
+    assert next(rows).id == "a"
+    with pytest.raises(errors.ProtocolError, match=refused):
+        next(rows)
+
+
+@pytest.mark.parametrize("operation", ROWS)
+@pytest.mark.parametrize("other", ["items", "events", "addresses"])
+def test_the_array_of_another_list_makes_no_page(
+    operation: str, other: str, server: scripted.Scripted, client: Client
+) -> None:
+    server.script(answer({other: [{"id": "a"}]}))
+    if other == ROWS[operation]:
+        assert [row.id for row in getattr(client, operation)()] == ["a"]
+    else:
+        with pytest.raises(errors.ProtocolError, match="not a page"):
+            list(getattr(client, operation)())
+
+
+@pytest.mark.parametrize("operation", ROWS)
+def test_a_page_without_rows_may_have_no_array_or_a_null_one(
+    operation: str, server: scripted.Scripted, client: Client
+) -> None:
+    """The decisions' "Empty lists"; members that nobody listed are no reason to refuse a page."""
+    null = {ROWS[operation]: None, "total_count": 0}
+    for body in ({}, {"next_page_cursor": ""}, {"next_page": None}, null):
+        server.script(answer(body))
+        assert list(getattr(client, operation)()) == []
+
+
 def test_a_page_comes_as_its_bytes(server: scripted.Scripted, client: Client) -> None:
     raw = b'{"items": [ {"id":"a", "amount":"1.50"} ] , "next_page_cursor":""}'
     server.script(answer(raw))

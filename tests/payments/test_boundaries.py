@@ -16,7 +16,7 @@ from other_ledger import ACCOUNT, PROFILE, Fault, Ledger, Request, account
 from paying import Machine, World
 
 import fundlab as fl
-from fundlab.base.errors import ActionRefused
+from fundlab.base.errors import ActionRefused, CallError, ProtocolError
 from fundlab.client.identity import Identity
 from fundlab.payments.journal import Journal, identity_of
 from fundlab.payments.outcome import Seen, state_after
@@ -251,6 +251,61 @@ def test_a_page_in_place_of_a_look_refuses_no_payment_of_a_batch(
     ledger.calm()
     assert batch.submit(confirm=batch.code, progress=False)["state"].tolist() == ["done"]
     assert len(ledger.payments()) == 1
+
+
+BUSY = {"message": "service busy", "items_available": False}
+NO_PAGE = "not a page: it has no array 'items'"
+
+
+@pytest.mark.parametrize("way", ["plan", "batch", "command"])
+@pytest.mark.parametrize("page", [1, 2])
+def test_a_list_that_is_no_page_hides_no_duplicate(
+    world: World, machine: Machine, ledger: Ledger, way: str, page: int
+) -> None:
+    """Another machine has paid the same; this one's list is answered with 200 by who knows what."""
+    assert machine.pay("plan", ref_id="theirs").transfer_id is not None
+    another = world.machine(ledger)
+    first = BUSY if page == 1 else {"items": [], "next_page_cursor": "x"}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            ledger, "listed", lambda query: BUSY if "page_cursor" in dict(query) else first
+        )
+        attempt = another.pay(way, ref_id="ours")
+    assert NO_PAGE in attempt.text
+    assert (attempt.sent, len(ledger.payments())) == ([], 1)
+    assert "was submitted" in another.pay(way, ref_id="ours").text
+    assert len(ledger.payments()) == 1
+
+
+def test_a_list_that_is_no_page_settles_no_outcome(
+    client: fl.Client, machine: Machine, ledger: Ledger
+) -> None:
+    """Neither that of a payment, which is asked for by its ref_id, nor what a restored journal
+    lacks."""
+    plan = planned(client, machine, ref_id="ours")
+    code, listed = plan.code, ledger.listed
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ledger, "faults", [Fault(status=502)] * 20)
+        patched.setattr(
+            ledger, "listed", lambda query: BUSY if ledger.payments() else listed(query)
+        )
+        with pytest.raises(CallError) as caught:
+            plan.submit(confirm=code)
+        assert NO_PAGE in "\n".join(caught.value.__notes__)
+        assert machine.states("ours") == ["unknown"]
+        with pytest.raises(ProtocolError, match=NO_PAGE):
+            fl.resume(client, say=machine.said.append)
+        assert machine.states("ours") == ["unknown"]
+    fl.resume(client, say=machine.said.append)
+    assert (machine.states("ours"), len(ledger.payments())) == (["done"], 1)
+
+    (path,) = machine.journal_folder.glob("*.sqlite")
+    Journal(path).mark_restored("2026-01-01T00:00:00Z")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ledger, "listed", lambda query: BUSY)
+        with pytest.raises(ProtocolError, match=NO_PAGE):
+            fl.resume(client, say=machine.said.append)
+    assert Journal(path).restored_from() == "2026-01-01T00:00:00Z"
 
 
 def test_a_row_that_is_done_names_its_transfer_though_it_cannot_be_shown_again(
