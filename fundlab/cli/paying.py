@@ -200,14 +200,22 @@ def show_journal(
     """
     from fundlab.payments.journal_files import journal
 
-    answer_with_rows(journal(store), as_json, "nothing was ever confirmed here")
+    rows, nothing = journal(store), "nothing was ever confirmed here"
+    if store and rows.empty:
+        existing_store(store)
+        if others := len(journal()):
+            nothing = (
+                f"nothing was confirmed with {store}; 'fundlab journal' without --store shows "
+                f"what was with others: {number_of(others, 'row')}"
+            )
+    answer_with_rows(rows, as_json, nothing)
 
 
 @commands.command("resume")
 def ask_again(store: StorePath = None, as_json: Json = False) -> None:
     """Ask what became of payments that are not settled.
 
-    Nothing is paid. Exit status 3 while the outcome of one is unknown.
+    Of all, whatever the store. Nothing is paid. Exit status 3 while the outcome of one is unknown.
     """
     from fundlab.client.client import connect
     from fundlab.payments.actions import resume

@@ -54,7 +54,8 @@ def journal(
     ``fee``, ``total`` (type ``decimal``), the ``account`` (masked), ids, ``ref_id``, ``batch``,
     ``noted_at``, ``detail``, the ``service`` and the ``store``; and the ``difference`` of a payment
     from its card or from what ``store`` (by default that of the settings) has of it; ``asked_by``
-    and ``approved_by``, where others approved it. Empty where nothing was ever confirmed.
+    and ``approved_by``, where others approved it. Empty where nothing was ever confirmed. Raises
+    ``StoreError`` where nothing was with ``store``, and no store is there.
 
     >>> plan = fl.plan_deposit(client, profile_id=sandbox.profile_ids[0], say=lambda line: None)
     >>> instructions = plan.submit(confirm=plan.code)
@@ -69,6 +70,8 @@ def journal(
     place = store if isinstance(store, TableStore) else TableStore(store or store_folder())
     if store is not None:
         entries = [(entry, service) for entry, service in entries if entry.store == place.name]
+        if not entries:
+            place.check_there()  # of a mistyped path it is not known that nothing was paid
     try:
         owner = identity_of(place.service() or {"base_url": "", "client_id": ""})
         own = (book.entries() for book in books if identity_of(book.service) == owner)

@@ -277,7 +277,7 @@ def test_a_damaged_journal_sends_nothing(bench: Any) -> None:
 
 
 def test_a_journal_without_a_row_is_an_empty_typed_table(tmp_path: Path) -> None:
-    empty = fl.journal(tmp_path)
+    empty = fl.journal(folder=tmp_path / "journal")
     assert len(empty) == 0
     assert str(empty["amount"].dtype) == "decimal"
     assert str(empty["confirmed_at"].dtype) == "datetime64[ns, UTC]"

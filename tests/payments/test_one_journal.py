@@ -57,7 +57,9 @@ def test_a_notebook_copied_into_another_folder_finds_its_payment(
     assert copy.submit(confirm=first.code).id == made.id
     assert [transfer.id for transfer in bench.made()] == [made.id]
     assert fl.journal(tmp_path / "here")["ref_id"].tolist() == [first.ref_id]
-    assert fl.journal(tmp_path / "there" / "copy").empty
+    nowhere = f"there is no store at {tmp_path}/there/copy; check the path, or"
+    with pytest.raises(fl.errors.StoreError, match=nowhere):
+        fl.journal(tmp_path / "there" / "copy")  # a mistyped path is not "nothing was paid"
     assert fl.journal()["store"].tolist() == [str(tmp_path / "here")]
 
 

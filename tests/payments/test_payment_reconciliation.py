@@ -166,8 +166,32 @@ def test_the_journal_and_what_is_open_of_it_by_the_command_line(
     assert [line.split()[3] for line in out.splitlines()[1:] if "withdrawal" in line] == [
         "COMPLETED", "PENDING",
     ]  # fmt: skip
-    empty = ("--store", machine.folder / "other")
-    assert fundlab("journal", *empty)[:2] == (0, "nothing was ever confirmed here\n")
+
+
+def test_a_journal_asked_for_with_another_store_does_not_say_that_nothing_was_paid(
+    machine: Machine, fundlab: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mistyped, other = machine.folder / "mistyped", machine.folder / "other"
+    code, out, err = fundlab("journal", "--store", mistyped)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"fundlab: there is no store at {mistyped}; check the path")
+    code, out, err = fundlab("journal", "--store", "memory://mistyped")
+    assert (code, out) == (1, "")
+    assert "there is no store at memory://mistyped" in err
+    with fl.Store(other).lock():
+        pass  # as a sync begins: it is there
+    assert fundlab("journal", "--store", other)[:2] == (
+        0,
+        f"nothing was confirmed with {other}; 'fundlab journal' without --store shows what was "
+        "with others: 1 row\n",
+    )
+    code, out, _ = fundlab("journal", "--store", other, "--json")
+    assert (code, json.loads(out)["rows"]) == (0, [])
+    code, out, _ = fundlab("journal", "--store", machine.folder / "store")  # never synced, and paid
+    assert (code, len(out.splitlines())) == (0, 2)
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(machine.folder / "none"))
+    assert fundlab("journal", "--store", other)[:2] == (0, "nothing was ever confirmed here\n")
+    assert fundlab("journal")[:2] == (0, "nothing was ever confirmed here\n")
 
 
 def test_a_command_and_a_batch_say_it_at_once(machine: Machine, fundlab: Command) -> None:
