@@ -209,14 +209,14 @@ class Journal:
             f'"{other}":',
         )  # fmt: skip
 
-    def made_for(self, resource_id: str, entry: Entry) -> str | None:
-        """The ``ref_id`` of another entry than ``entry`` that the resource was made for."""
-        if entry.operation == UPDATE:
+    def made_for(self, resource_id: str, operation: str, ref_id: str) -> str | None:
+        """Another ``ref_id`` than this that the resource was made for."""
+        if operation == UPDATE:
             return None
         rows = self._select(
             "SELECT i.ref_id FROM events e JOIN intents i ON i.number = e.intent "
-            "WHERE e.resource_id = ? AND i.number != ? AND i.operation = ?",
-            resource_id, entry.number, entry.operation,
+            "WHERE e.resource_id = ? AND i.name != ? AND i.operation = ?",
+            resource_id, ref_id.casefold(), operation,
         )  # fmt: skip
         return str(rows[0][0]) if rows else None
 

@@ -557,24 +557,43 @@ def look_up(
 ) -> Seen:
     """What the service has under the ``ref_id`` of the body ``asked``: its list names it, Get shows
     it. ``ours``: nobody else can have that ``ref_id``. ``named``: the id that the service gave for
-    it, which its list may not show yet."""
+    it, which its list may not show yet.
+
+    A row that shows no ``ref_id`` may be anybody's: it is nobody's answer where it contradicts what
+    was asked for, or the journal knows that it was made for another ``ref_id``."""
     client, ref_id = context.client, asked["ref_id"]
+
+    def compared(resource: Any) -> Identity:
+        return is_this_payment(asked, resource.to_json(), operation, ours=ours)
+
+    def is_ours(resource: Any) -> bool:
+        return bool((resource.ref_id or ref_id).casefold() == ref_id.casefold())
+
+    def is_anothers(resource: Any) -> bool:
+        return resource.ref_id is None and compared(resource).answer == "no"
+
     rows = [
         row for row in getattr(client, _LISTED_BY[operation])(
             ref_ids=[ref_id, ref_id.lower(), ref_id.upper()]
         )
-        if (row.ref_id or ref_id).casefold() == ref_id.casefold()
+        if is_ours(row) and not is_anothers(row)
     ]  # fmt: skip
-    rows.sort(key=lambda row: row.ref_id is None)  # those that show none may be anybody's
-    there = [(row.id, row.ref_id) for row in rows[:_FEW]]
+    unnamed = {
+        row.id: row for row in rows
+        if row.ref_id is None and not context.journal.made_for(row.id, operation, ref_id)
+    }  # fmt: skip
+    ids = [*(row.id for row in rows if row.ref_id is not None), *unnamed]
     seen = Seen()
-    for id_, shown in there or ([] if named is None else [(named, ref_id)]):
+    for id_ in ids[:_FEW] or [named] * (named is not None):
         resource = getattr(client, _SHOWN_BY[operation])(id_)
-        identity = is_this_payment(asked, resource.to_json(), operation, ours=ours)
-        if shown is None and resource.ref_id is None and identity.answer == "no":
+        if id_ in unnamed and (is_anothers(resource) or not is_ours(resource)):
             continue
+        identity = compared(resource)
         if seen.identity is None or identity.answer == "yes":
             seen = Seen(resource, identity)
+    if seen.identity is None and ids[_FEW:]:  # each of the others may be it
+        other = unnamed[ids[_FEW]]
+        seen = Seen(other, compared(other))
     return seen
 
 
@@ -588,8 +607,9 @@ def check_seen(operation: str, ref_id: str, seen: Seen, *, may_be_sent: bool = F
     noun, made = NOUNS[operation], seen.resource
     reason = "in_doubt" if seen.answer == "unknown" else "ref_id"
     if seen.answer == "unknown":
+        may = "may stand" if made.ref_id is None else "stands"
         what = (
-            f"ref_id={ref_id!r} stands for {made.id} at the service, which does not show "
+            f"ref_id={ref_id!r} {may} for {made.id} at the service, which does not show "
             f"{', '.join(seen.identity.absent)}: whether it is this {noun} cannot be told; nothing "
             "was sent now: ask the operator of the service, then run the same cell again"
         )
@@ -720,7 +740,7 @@ def send(context: Context, entry: Entry, arguments: Mapping[str, Any]) -> Any:
         raise
     except CallError as error:
         observed, problem = observed_of(error, entry.ref_id), error
-    if made is not None and (other := book.made_for(made.id, entry)) is not None:
+    if made is not None and (other := book.made_for(made.id, operation, entry.ref_id)) is not None:
         # an old answer that something in between gave once more: what became of this is unknown
         observed, problem = "doubt", ProtocolError(
             f"{operation}: the answer names {NOUNS[operation]} {made.id}, which was made for "

@@ -243,15 +243,14 @@ def test_which_entries_ask_for_the_same(
 
 
 def test_whose_a_resource_is(desk: Desk) -> None:
-    one, two = desk.record("one", 1), desk.record("two", 1)
-    update, more = desk.record("upd", 1, UPDATE), desk.record("more", 1, UPDATE)
+    one, update = desk.record("One", 1), desk.record("upd", 1, UPDATE)
     desk.note(one, "done", 2, id="t")
     desk.note(update, "done", 2, id="a")
-    assert desk.book.made_for("t", two) == "one"
-    assert desk.book.made_for("t", one) is None
-    assert desk.book.made_for("u", two) is None
-    assert desk.book.made_for("a", two) is None  # of another operation
-    assert desk.book.made_for("a", more) is None  # an update makes nothing
+    assert desk.book.made_for("t", one.operation, "two") == "One"
+    assert desk.book.made_for("t", one.operation, "ONE") is None
+    assert desk.book.made_for("u", one.operation, "two") is None
+    assert desk.book.made_for("a", one.operation, "two") is None  # of another operation
+    assert desk.book.made_for("a", UPDATE, "two") is None  # an update makes nothing
 
     def known(id_: str, ref_id: str | None) -> bool:
         transfer: Any = SimpleNamespace(id=id_, ref_id=ref_id)

@@ -232,7 +232,8 @@ def test_a_row_that_shows_no_ref_id_and_is_another_payment_is_nobodys_answer() -
              "fiat_account_id": "a", "created_at": "2026-11-01T00:00:00Z"}
         )  # fmt: skip
         client = SimpleNamespace(list_transfers=lambda **_: [row], get_transfer=lambda id_: row)
-        context: Any = SimpleNamespace(client=client)
+        journal = SimpleNamespace(made_for=lambda *_: None)
+        context: Any = SimpleNamespace(client=client, journal=journal)
         return look_up(context, WITHDRAWAL, asked).answer
 
     assert answer_to("7.00") == "nothing"

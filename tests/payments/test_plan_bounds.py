@@ -83,7 +83,7 @@ class Book:
         self.noted.append((of.ref_id, "attempt"))
         return of
 
-    def made_for(self, resource_id: str, of: Entry) -> str | None:
+    def made_for(self, resource_id: str, operation: str, ref_id: str) -> str | None:
         return self.other
 
 
@@ -474,8 +474,11 @@ def test_what_is_shown_and_certified_of_an_account() -> None:
         ([shown("t-2", ref_id=None, amount="7.00"), shown("t-1", ref_id=None)], "t-1", "unknown"),
         ([*[shown(f"o-{n}", amount="7.00") for n in range(4)], shown("t-1")], "t-1", "yes"),
         ([*[shown(f"o-{n}", amount="7.00") for n in range(5)], shown("t-1")], "o-0", "no"),
+        ([*[shown(f"o-{n}", ref_id=None, type="WIRE_DEPOSIT") for n in range(9)],
+          shown("t-1", ref_id=None)], "t-1", "unknown"),
+        ([shown(f"o-{n}", ref_id=None) for n in range(9)], "o-0", "unknown"),
     ],
-)
+)  # fmt: skip
 def test_what_the_service_has_under_a_name(rows: Any, found: str | None, answer: str) -> None:
     asked = ASKED | {"ref_id": "one"}
     questions = []
@@ -487,6 +490,28 @@ def test_what_the_service_has_under_a_name(rows: Any, found: str | None, answer:
     seen = plan.look_up(context(service(*rows, list_transfers=listed))[0], WITHDRAWAL, asked)
     assert (getattr(seen.resource, "id", None), seen.answer) == (found, answer)
     assert questions == [{"ref_ids": ["one", "one", "ONE"]}]
+
+
+@pytest.mark.parametrize(
+    ("count", "amount", "found", "answer"),
+    [(5, "5.00", None, "nothing"), (5, "7.00", None, "nothing"), (6, "5.00", "o-5", "unknown")],
+)
+def test_of_rows_that_show_no_name_the_first_five_are_asked_for(
+    count: int, amount: str, found: str | None, answer: str
+) -> None:
+    """By its id each is another's; what is not asked for may be it."""
+    rows = [shown(f"o-{n}", ref_id=None) for n in range(count)]
+    get = {row.id: shown(row.id, ref_id="two", amount=amount) for row in rows}.__getitem__
+    where, _ = context(service(*rows, get_transfer=get))
+    seen = plan.look_up(where, WITHDRAWAL, ASKED | {"ref_id": "one"})
+    assert (getattr(seen.resource, "id", None), seen.answer) == (found, answer)
+
+
+def test_what_the_journal_knows_as_anothers_is_nobodys_answer() -> None:
+    """Where the service shows no name; what it shows by this name is its answer all the same."""
+    for name, answer in ((None, "nothing"), ("one", "yes")):
+        where, _ = context(service(shown(ref_id=name)), Book(other="two"))
+        assert plan.look_up(where, WITHDRAWAL, ASKED | {"ref_id": "one"}).answer == answer
 
 
 def test_what_the_service_added_is_a_difference_unless_the_name_is_ours() -> None:
@@ -503,7 +528,8 @@ def test_what_the_service_added_is_a_difference_unless_the_name_is_ours() -> Non
 
 
 def test_what_is_said_of_another_under_the_name() -> None:
-    made = SimpleNamespace(id="t-9", type="WIRE_DEPOSIT")
+    made = SimpleNamespace(id="t-9", type="WIRE_DEPOSIT", ref_id="one")
+    nameless = SimpleNamespace(id="t-9", type="WIRE_WITHDRAWAL", ref_id=None)
     unlike, unclear = Identity(("amount is 7", "x"), ()), Identity((), ("asset", "type"))
     bare = SimpleNamespace(id="t-9", type=None)
     for seen in (Seen(), Seen(failed=True), Seen(made, Identity((), ()))):
@@ -518,6 +544,8 @@ def test_what_is_said_of_another_under_the_name() -> None:
          "look at it before anything else"),
         (Seen(made, unclear), False, "in_doubt", "ref_id='one' stands for t-9 at the service, "
          "which does not show asset, type: whether it is this withdrawal", "the same cell again"),
+        (Seen(nameless, Identity((), ("ref_id",))), False, "in_doubt", "ref_id='one' may stand for "
+         "t-9 at the service, which does not show ref_id: whether", "the same cell again"),
         (Seen(made, unclear), True, "in_doubt", "this withdrawal may have been sent before; ref_id",
          "then run the same cell again"),
     ]:  # fmt: skip
