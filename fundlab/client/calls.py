@@ -30,7 +30,7 @@ from fundlab.base.errors import (
     shorten,
 )
 from fundlab.base.values import check_unicode
-from fundlab.client.identity import differences, is_this_payment
+from fundlab.client.identity import is_this_payment
 from fundlab.client.pages import Asked, Walk, warn_of_filters, whole_number
 from fundlab.client.transport import Call, Environment, Reply, Transport
 from fundlab.models import OPERATIONS, OrchestrationRule, OrchestrationRuleAnswer, Resource
@@ -141,10 +141,10 @@ class Caller:
             problem = error
         else:
             answer = answer.rule if model is OrchestrationRule else answer
-            other = []
+            other: list[str] = []
             if asked:
                 shown = answer.model_dump(mode="json", exclude_none=True)
-                other = differences(asked, shown, echoed=True)
+                other += is_this_payment(asked, shown, name, ours=True).contradictions
             for part in ("id", "asset"):
                 found, wanted = getattr(answer, part, None), given.get(part)
                 if f"{{{part}}}" not in operation.path:

@@ -193,7 +193,7 @@ MADE = {"ref_id": "r", "amount": "1.00", "asset": "USD", "profile_id": "p", "mem
 
 @pytest.mark.parametrize("made", [MADE, {}, MADE | {"amount": "01.0", "fee": "9"}])
 def test_no_contradiction(made: dict[str, Any]) -> None:
-    assert differences(MADE | {"metadata": {"a": "b"}}, made, echoed=True) == []
+    assert differences(MADE | {"metadata": {"a": "b"}}, made, ours=True) == []
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,122 @@ def test_no_contradiction(made: dict[str, Any]) -> None:
 )
 def test_a_contradiction(change: dict[str, str]) -> None:
     ((name, found),) = change.items()
-    told = differences(MADE, MADE | change, echoed=True)
+    told = differences(MADE, MADE | change, ours=True)
     assert told == [f"{name} is {found!r}, not {MADE[name]!r}"]
+
+
+US = {"country": "US", "address1": "1 Main St", "city": "New York"}
+BANK = {"routing_number_type": "SWIFT", "routing_number": "DEUTDEFFXXX", "bank_name": "Deutsche",
+        "bank_address": US}  # fmt: skip
+OURS = {"wire": {"account_number": "DE89 3704 0044", "fiat_account_owner_address": US,
+                 "routing_details": BANK}}  # fmt: skip
+THEIRS = {"wire": {"account_number": "DE8937040044", "routing_details": BANK | {
+    "routing_number": "DEUTDEFF", "bank_name": "DEUTSCHE BANK AG",
+    "bank_address": {"country": "United States", "address1": "1 MAIN STREET"}}}}  # fmt: skip
+COMPANY = {"institution_details": {"name": "Harbor Trading LLC"}}
+REGISTERED = {"ref_id": "r", "fiat_account_owner": COMPANY, "fiat_network_instructions": OURS,
+              "metadata": {"a": "7"}}  # fmt: skip
+MEMO = {"ref_id": "r", "profile_id": "p", "fiat_network": "WIRE", "routing_number_type": "SWIFT"}
+QUOTE = {"asset": "USDC", "destination_address": "0xabCD", "crypto_network": "BASE", "amount": "10"}
+BY_CRYPTO = RULE | {"source": {"crypto": {"network": "BASE"}}}
+TO_P = {"destination": {"profile": {"profile_id": "P"}}}
+OWN_ANSWERS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    # The interface lets a service leave members out, mask numbers, spell a country by its name or
+    # code, show a company's name among a person's details, and a CUBIX account in two layouts.
+    ("create_fiat_account", REGISTERED, {"fiat_network_instructions": THEIRS}),
+    ("create_fiat_account", REGISTERED, {"fiat_account_owner": None}),
+    ("create_fiat_account", REGISTERED, {"fiat_network_instructions": None}),
+    ("create_fiat_account", REGISTERED,
+     {"fiat_network_instructions": {"wire": {"account_number": "XXXXXXXX0044"}}}),
+    ("create_fiat_account", REGISTERED, {"fiat_network_instructions": {"metadata": {"a": "7"}}}),
+    ("create_fiat_account", REGISTERED,
+     {"fiat_account_owner": {"person_details": {"name": "HARBOR TRADING LLC"}}}),
+    ("create_fiat_account", REGISTERED, {"fiat_account_owner": {
+        "institution_details": {"name": "Harbor  Trading LLC"}, "person_details": None}}),
+    ("create_fiat_account", REGISTERED, {"metadata": {"a": 7, "b": True}, "identity_id": "i"}),
+    ("create_fiat_account", REGISTERED | {"fiat_account_owner": OWNER},
+     {"fiat_account_owner": {"person_details": {"first_name": "Ada"}}}),
+    ("create_fiat_account", REGISTERED | {"fiat_account_owner": OWNER},
+     {"fiat_account_owner": {"person_details": {"name": "Ada Byron"}}}),
+    ("create_fiat_account", REGISTERED | {"fiat_network_instructions": {"wallet_address": "cX"}},
+     {"fiat_network_instructions": {"cubix": {"account_id": "CX"}}}),
+    ("create_fiat_account",
+     REGISTERED | {"fiat_network_instructions": {"cubix": {"account_id": "c"}}},
+     {"fiat_network_instructions": {"wallet_address": "c"}}),
+    ("update_fiat_account",
+     {"fiat_network_instructions": {"wire": {"routing_details": {"bank_name": "B"}}}},
+     {"fiat_network_instructions": THEIRS}),
+    ("create_fiat_deposit_instructions", MEMO, {"fiat_network_instructions": THEIRS}),
+    ("create_fiat_deposit_instructions", MEMO, {"fiat_network_instructions": {"metadata": {}}}),
+    ("create_fiat_deposit_instructions", MEMO | {"fiat_network": "CUBIX"},
+     {"fiat_network_instructions": {"wallet_address": "c"}, "identity_id": "the customer's own"}),
+    ("create_deposit_address", ADDRESS, {"conversion_target_asset": "NO_CONVERSION"}),
+    ("create_deposit_address", ADDRESS, {"destination": "what nobody listed"}),
+    ("create_deposit_address", ADDRESS | {"conversion_target_asset": "USD"},
+     {"conversion_target_asset": None}),
+    ("create_orchestration_rule", BY_CRYPTO | {"nickname": "sweep"},
+     {"source": {"crypto": {"network": "BASE", "address_id": "a", "address": "0x1"}},
+      "nickname": "Sweep (BASE)"}),
+    ("create_orchestration_rule", BY_CRYPTO, TO_P),
+    ("create_orchestration_rule", BY_CRYPTO | TO_P, {"destination": None}),
+    ("create_crypto_withdrawal_fee", QUOTE, {"destination_address": "0xABcd", "total": "10.1"}),
+    ("create_fiat_withdrawal", PAYMENT, {"type": "NEW_WITHDRAWAL", "status": "COMPLETE"}),
+    ("create_fiat_withdrawal", PAYMENT, {"direction": None, "type": None, "memo": "added"}),
+]  # fmt: skip
+MIXED_UP: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    *((operation, REGISTERED, {"fiat_network_instructions": other},
+       "fiat_network_instructions differs")
+      for operation in ("create_fiat_account", "update_fiat_account")
+      for other in (wire("999999999"), {"wire": {"account_number": "XXXXX0000"}},
+                    {"wire": {"routing_details": BANK | {"routing_number": "COBADEFF"}}},
+                    {"wire": {"routing_details": ROUTING}}, {"cubix": {"account_id": "x"}},
+                    {"wallet_address": "x"})),
+    ("create_fiat_account", REGISTERED,
+     {"fiat_account_owner": {"institution_details": {"name": "Other"}}},
+     "fiat_account_owner differs"),
+    ("create_fiat_account", REGISTERED, {"fiat_account_owner": OWNER},
+     "fiat_account_owner differs"),
+    ("create_fiat_account", REGISTERED | {"fiat_account_owner": OWNER},
+     {"fiat_account_owner": COMPANY}, "fiat_account_owner differs"),
+    ("create_fiat_deposit_instructions", MEMO, {"fiat_network_instructions": WIRE},
+     "routing_number_type is 'ABA', not 'SWIFT'"),
+    ("create_fiat_deposit_instructions", MEMO,
+     {"fiat_network_instructions": {"cubix": {"account_id": "x"}}},
+     "fiat_network is 'CUBIX', not 'WIRE'"),
+    ("create_deposit_address", ADDRESS, {"conversion_target_asset": "USD"},
+     "conversion_target_asset is 'USD', not left out"),
+    ("create_deposit_address", ADDRESS | {"conversion_target_asset": "USD"},
+     {"conversion_target_asset": "NO_CONVERSION"},
+     "conversion_target_asset is 'NO_CONVERSION', not 'USD'"),
+    ("create_orchestration_rule", BY_CRYPTO, {"source": {"crypto": {"network": "SOLANA"}}},
+     "source is {'crypto': {'network': 'SOLANA'}}, not {'crypto': {'network': 'BASE'}}"),
+    ("create_orchestration_rule", BY_CRYPTO, {"source": RULE["source"]},
+     "source is {'profile': {'profile_id': 'p'}}, not {'crypto': {'network': 'BASE'}}"),
+    ("create_orchestration_rule", BY_CRYPTO, TO_Q,
+     "destination is {'profile': {'profile_id': 'q'}}, not left out"),
+    ("create_orchestration_rule", BY_CRYPTO | TO_P, TO_Q,
+     "destination is {'profile': {'profile_id': 'q'}}, not {'profile': {'profile_id': 'P'}}"),
+    ("create_crypto_withdrawal_fee", QUOTE, {"destination_address": "0xabCE"},
+     "destination_address is '0xabCE', not '0xabCD'"),
+    ("create_fiat_withdrawal", PAYMENT, {"direction": "CREDIT"}, "direction is CREDIT"),
+    ("create_fiat_withdrawal", PAYMENT, {"type": "WIRE_DEPOSIT"}, "type is WIRE_DEPOSIT"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operation", "asked", "shown"), OWN_ANSWERS)
+def test_the_own_answer_may_say_it_in_other_words(
+    operation: str, asked: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    identity = is_this_payment(asked, asked | {"id": "x"} | shown, operation, ours=True)
+    assert identity.contradictions == ()
+
+
+@pytest.mark.parametrize(("operation", "asked", "shown", "said"), MIXED_UP)
+def test_the_own_answer_is_not_about_what_was_asked(
+    operation: str, asked: dict[str, Any], shown: dict[str, Any], said: str
+) -> None:
+    identity = is_this_payment(asked, asked | {"id": "x"} | shown, operation, ours=True)
+    assert identity.contradictions == (said,)
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -119,6 +119,45 @@ def test_an_id_alone_of_which_no_more_can_be_known(
     assert ("Asking for what is there brought no more: " in said) is failed
 
 
+MIXED_UP = {
+    "create_fiat_withdrawal": ({"direction": "CREDIT"}, {"type": "WIRE_DEPOSIT"}),
+    "create_fiat_account": (
+        {"fiat_account_owner": {"institution_details": {"name": "Other"}}},
+        {"fiat_network_instructions": {"wire": {"account_number": "XXXXX0000"}}},
+    ),
+    "create_fiat_deposit_instructions": (
+        {"fiat_network_instructions": {"cubix": {"account_id": "x"}}},
+    ),
+    "create_deposit_address": ({"conversion_target_asset": "USD"},),
+    "create_orchestration_rule": (
+        {"source": {"crypto": {"network": "BASE"}}},
+        {"destination": {"profile": {"profile_id": "q"}}},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("operation", "other"), [(name, other) for name in CREATES for other in MIXED_UP[name]]
+)
+def test_an_answer_about_something_else_leaves_the_request_in_doubt(
+    operation: str, other: dict[str, Any], server: scripted.Scripted, client: Client
+) -> None:
+    """Without a ref_id in it, which the interface requires of no answer, only the rest tells."""
+    made = CREATES[operation][1] | {"id": "t-1"}
+    bodies = [made | other, made]
+    if operation == "create_orchestration_rule":
+        bodies = [{"rule": body} for body in bodies]
+    server.script(*map(answer, bodies))
+    with pytest.raises(
+        errors.ProtocolError, match="the answer is about something else: "
+    ) as caught:
+        call(client, operation)
+    assert str(caught.value).startswith(f"{operation}: it may have been carried out; ")
+    assert SAFE in str(caught.value)
+    assert (caught.value.in_doubt, caught.value.refused) == (True, False)
+    assert call(client, operation).id == "t-1"
+
+
 @every_create
 @pytest.mark.parametrize("by_id", [False, True])
 def test_something_else_under_the_ref_id(

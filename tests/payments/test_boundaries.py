@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from other_ledger import ACCOUNT, PROFILE, Fault, Ledger, Request, account
-from paying import Machine, World
+from paying import WAYS, Machine, World
 
 import fundlab as fl
 from fundlab.base.errors import ActionRefused, CallError, ProtocolError
@@ -306,6 +306,32 @@ def test_a_list_that_is_no_page_settles_no_outcome(
         with pytest.raises(ProtocolError, match=NO_PAGE):
             fl.resume(client, say=machine.said.append)
     assert Journal(path).restored_from() == "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "other", [{"direction": "CREDIT"}, {"type": "WIRE_DEPOSIT"}, {"amount": "2.00"}]
+)
+def test_an_answer_about_another_transfer_leaves_the_payment_in_doubt(
+    machine: Machine, ledger: Ledger, way: str, other: dict[str, str]
+) -> None:
+    """It was sent, and no list shows it yet: never "not sent", and the next run finds it."""
+    withdraw = ledger.withdraw
+    ledger.lag()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            ledger, "withdraw",
+            lambda request, wanted: (200, withdraw(request, wanted)[1] | other),
+        )  # fmt: skip
+        attempt = machine.pay(way, ref_id="ours")
+    assert (attempt.transfer_id, len(ledger.payments())) == (None, 1)
+    assert "the answer is about something else: " in attempt.text
+    assert not attempt.says_unsent
+    if way != "raw":  # the bare operation keeps no journal
+        assert machine.states("ours") == ["unknown"]
+    ledger.calm()
+    assert machine.pay(way, ref_id="ours").transfer_id == ledger.payments()[0]["id"]
+    assert len(ledger.payments()) == 1
 
 
 def test_a_row_that_is_done_names_its_transfer_though_it_cannot_be_shown_again(

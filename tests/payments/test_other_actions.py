@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 import fundlab as fl
-from fundlab.base.errors import ActionError, ActionRefused, Conflict, InvalidRequest
+from fundlab.base.errors import ActionError, ActionRefused, Conflict, InvalidRequest, ProtocolError
 from fundlab.cli.demo import BANK, OWNER
 
 NUMBER = "000123456789"
@@ -62,6 +64,26 @@ def test_a_lost_answer_registers_once(bench: Any, lagging: Any) -> None:
     assert fl.resume(bench.client)["state"].tolist() == ["done"]
     register(bench, "880000070002").submit()
     assert len(accounts_ending(bench, "0002")) == 1
+
+
+def test_an_answer_that_shows_another_account_is_no_registration(
+    bench: Any, lagging: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Withdrawals would go to the id in it."""
+    other = register(bench, "880000070008").submit().to_json()
+    del other["ref_id"]
+    plan = register(bench, "880000070009")
+    transport = bench.client.transport
+    send = transport.send
+    monkeypatch.setattr(
+        transport, "send", lambda call: replace(send(call), body=json.dumps(other).encode())
+    )
+    with pytest.raises(ProtocolError, match="something else: fiat_network_instructions differs"):
+        plan.submit(confirm=plan.code)
+    assert bench.journal()["state"].tolist() == ["done", "unknown"]
+    monkeypatch.undo()
+    assert register(bench, "880000070009").submit().id != other["id"]
+    assert len(accounts_ending(bench, "0009")) == 1
 
 
 def test_the_journal_keeps_no_bank_details(bench: Any) -> None:
