@@ -35,7 +35,10 @@ def books(
     store: StorePath = None,
     basis: BasisOption = "settled",
     tz: Annotated[
-        str | None, typer.Option(help="Zone that the period's days are in; by default UTC.")
+        str | None,
+        typer.Option(
+            help="Zone of the period's days; by default the one it was first closed in, else UTC."
+        ),
     ] = None,
     alone: Annotated[
         bool,

@@ -113,7 +113,10 @@ def close(
     by: Annotated[str | None, typer.Option(help="Who closes it.")] = None,
     note: Annotated[str | None, typer.Option(help="Kept with the close.")] = None,
     tz: Annotated[
-        str | None, typer.Option(help="Zone that the period's days are in; by default UTC.")
+        str | None,
+        typer.Option(
+            help="Zone of the period's days; by default the one it was last closed in, else UTC."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the close pack.")] = None,
     with_breaks: Annotated[
@@ -187,6 +190,7 @@ def close(
     by_whom = f" by {done.content['by']}" if done.content["by"] else ""
     lines = [
         f"{done} {said} {done.record.at[:19]}Z{by_whom}, record {done.hash[:16]}, pin {done.pin}"
+        + ("" if done.tz == "UTC" else f"; its days are in {done.tz}")
     ]
     states, still_open = done.content["figures"]["transfers"], len(done.content["open_items"])
     count = number_of(sum(states.values()), "transfer") if states else "no transfer"

@@ -282,7 +282,7 @@ class Store(TableStore):
         frozen in a record that nothing rewrites. Later reports begin with its closing.
 
         ``basis``: a transfer belongs to the period in which it ``settled`` or was ``created``.
-        ``tz`` is the zone of the period's days, by default UTC, or the one it was closed in.
+        ``tz`` is the zone of the period's days, by default the one it was last closed in, else UTC.
         Raises ``CloseRefused`` with what stands in the way (its ``obstacles``); ``with_breaks`` is
         the reason to close in spite of breaks, which the record keeps. A closed period that has
         moved is accepted as it is known now with ``restate``, the reason. Raises

@@ -77,15 +77,16 @@ def books_of(
     """The entries of ``period``, of what was known when it was first closed on ``basis``, else of
     what is known now.
 
-    Where the period before it is closed, too, the books go on from those: what changed in earlier
-    periods since is an entry on the first day for each transfer, and nothing is opened. Else, and
-    with ``alone``, they begin with an entry of the balances that there were. Each balance that the
+    Where the period before it is closed, too, the books go on from those, in whatever zone its days
+    were: what changed in earlier periods since is an entry on the first day for each transfer, and
+    nothing is opened. Else, and with ``alone``, they begin with an entry of the balances that there
+    were. Each balance that the
     service reported after the period's end, and that has not moved since, is asserted as it was
     when the period ended: of a period that is not over there is none.
 
-    ``tz`` is the zone of the period's days, by default UTC, or the one it was closed in. Raises
-    ``InvalidRequest`` for another one than that, ``AnalysisError`` for a period that has not begun
-    by what is known.
+    ``tz`` is the zone of the period's days, by default the one it was first closed in, else UTC.
+    Raises ``InvalidRequest`` for another one than that, ``AnalysisError`` for a period that has not
+    begun by what is known.
     """
     # The first close of each period: what came later is a correction.
     closes: dict[str, Close] = {}
@@ -94,7 +95,10 @@ def books_of(
             closes.setdefault(frozen.period, frozen)
     close = closes.get(period)
     if close is not None and tz not in (None, close.tz):
-        raise InvalidRequest(f"tz={tz!r}: {close} was closed with days in {close.tz}; leave tz out")
+        raise InvalidRequest(
+            f"tz={tz!r}: books are those of the first close for ever, and {close} was first closed "
+            f"with days in {close.tz}; leave tz out"
+        )
     zone = tz or ("UTC" if close is None else close.tz)
     first, end = period_bounds(period, zone)
     known_as = "not closed: they may change" if close is None else f"as closed at {close.record.at}"
@@ -103,8 +107,10 @@ def books_of(
         check_begun(period, first, known_until)
         if known_until < end:
             known_as = f"not over: known until {moment(known_until):%Y-%m-%d %H:%M} UTC"
-    before = None if alone else next((one for one in closes.values() if one.end == first), None)
-    known = [one for one in closes.values() if one.end <= first or one is close]
+    # The periods before by their names: those closed in other zones end at other moments.
+    ends = {name: period_bounds(name, zone)[1] for name in closes}
+    before = None if alone else next((closes[name] for name in ends if ends[name] == first), None)
+    known = [one for name, one in closes.items() if ends[name] <= first or one is close]
     chart = Accounts.read(accounts, _names(known, frozen=close is not None))
     opened: frozenset[str] = frozenset()
     by = moment_of(basis)
@@ -119,9 +125,10 @@ def books_of(
             every = _booked(bench, now, basis, _opening(store, close), chart)
             known_then = _transfers(store, basis, before, connection)
             then = _booked(bench, known_then, basis, before.opening, chart)
-            inside = every.filter(nw.col("at") >= first, nw.col("at") < end)
-            past = nw.col("at") < first
-            changed = correcting(every.filter(past), then.filter(past), first)
+            start = max(first, before.end)
+            inside = every.filter(nw.col("at") >= start, nw.col("at") < end)
+            then = then.filter(nw.col("at") < before.end)
+            changed = correcting(every.filter(nw.col("at") < start), then, first)
             rows = nw.concat([inside.select(*changed.collect_schema().names()), changed])
         rows = in_entries(bench, rows, zone)
         entries = bench.collect(rows.select(*ENTRIES.names)).cast(ENTRIES)

@@ -12,7 +12,7 @@ from fundlab.analysis.counting import choice
 from fundlab.base.errors import CloseRefused, InvalidRequest, number_of
 from fundlab.base.periods import period_bounds
 from fundlab.base.values import Instant, plain_text
-from fundlab.evidence.closes import Close
+from fundlab.evidence.closes import Close, closes_of
 from fundlab.evidence.table_store import TableStore
 from fundlab.evidence.verdict import Judgement
 from fundlab.evidence.verify import DAMAGE, Verification
@@ -53,7 +53,7 @@ def freeze(
     and, unless ``with_breaks`` is the reason to accept them, every break and row that breaks a
     rule, and that nothing was compared. Raises ``InvalidRequest`` for a period that is closed
     already, unless ``restate`` is the reason to close it anew, as it is known now, with its days
-    in the same zone ``tz``.
+    in the same zone ``tz``. Without ``tz`` they are in that of its last close, reopened or not.
     """
     choice("basis", basis, tuple(MOMENTS))
     if not isinstance(period, str):
@@ -68,7 +68,9 @@ def freeze(
             f"tz={tz!r}: {closed} was closed with days in {closed.tz}; leave tz out, or reopen it"
         )
     if tz is None:
-        tz = "UTC" if closed is None else closed.tz
+        every = closes_of(store.records())
+        made = [one.tz for one in every if (one.period, one.basis) == (period, basis)]
+        tz = made[-1] if made else "UTC"
     first, end = period_bounds(period, tz)
     known_at = last_publication(store)
     moved = restatements(store) if moved is None else moved

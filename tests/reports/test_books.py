@@ -130,7 +130,7 @@ def test_a_closed_period_has_its_days_in_the_zone_it_was_closed_in(tmp_path: Pat
     month.store.close("2026-02", with_breaks="dates before creation")
     closed = books_of(month.store, "2026-02")
     assert books_of(month.store, "2026-02", tz="UTC").title == closed.title
-    with pytest.raises(InvalidRequest, match="was closed with days in UTC; leave tz out"):
+    with pytest.raises(InvalidRequest, match="first closed with days in UTC; leave tz out"):
         books_of(month.store, "2026-02", tz="Europe/Berlin")
 
 
@@ -145,6 +145,48 @@ def test_the_books_are_those_of_the_first_close_though_a_later_one_ends_earlier(
     again = books_of(store, "2026-02")
     assert f"as closed at {first.record.at}" in again.title
     assert again.entries.equals(written.entries)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "september", "october"),
+    [
+        # until 1 October, 04:00 UTC: what is booked there is not booked again
+        ("America/New_York", {"a": 100, "b": 200}, {"c": 5}),
+        # until 30 September, 15:00 UTC: what settled between the two is booked after all
+        ("Asia/Tokyo", {}, {"a": 100, "b": 200, "c": 5}),
+    ],
+)
+def test_books_go_on_from_those_of_a_close_in_another_zone(
+    tmp_path: Path, wrong: str, september: dict[str, int], october: dict[str, int]
+) -> None:
+    """September is closed in a wrong zone, reopened and closed in the right one."""
+    service, now = FakeService(), [0]
+    for name, at, amount in (
+        ("a", "2026-09-30T20:00", 100), ("b", "2026-10-01T02:00", 200), ("c", "2026-10-09T00:00", 5)
+    ):  # fmt: skip
+        times = dict.fromkeys(("created_at", "updated_at"), f"{at}:00Z")
+        amounts = dict.fromkeys(("amount", "total"), f"{amount}")
+        service.transfers.append(transfer(0, id=name, fee="0", **amounts, **times))
+    now[0] = pd.Timestamp("2026-11-02", tz="UTC").value
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service, ["transfers", "events", "balances"])  # type: ignore[arg-type]
+    store.close("2026-09", tz=wrong)
+    store.reopen("2026-09", by="Ana", reason="the wrong zone")
+    store.close("2026-09", tz="UTC")
+    store.close("2026-10")
+    with pytest.raises(InvalidRequest, match=f"first closed with days in {wrong}; leave tz out"):
+        books_of(store, "2026-09", tz="UTC")
+    for period, there in (("2026-09", september), ("2026-10", october)):
+        path = tmp_path / f"{period}.beancount"
+        books = write_books(store, period, path, "beancount")
+        rows = books.entries.to_pylist()
+        assert {row["entry"]: int(row["debit"]) for row in rows if row["debit"]} == there
+        assert {*books.entries.column("date").to_pylist()} <= {
+            day.date() for day in pd.date_range(books.first, books.last)
+        }
+    both = tmp_path / "both.beancount"
+    both.write_text('include "2026-09.beancount"\ninclude "2026-10.beancount"\n', encoding="utf-8")
+    assert [*judged(both).values()].count(Decimal(305)) == 1
 
 
 @pytest.mark.seconds

@@ -729,6 +729,13 @@ def test_a_month_is_closed_in_the_zone_of_its_days(
     assert moved_by(as_lines(closed.lines), as_lines(again.lines)) == {
         tuple(row[:4]): D(row[-1]) for row in again.content["restates"]["bridge"]
     }
+    month.store.reopen("2026-02", by="Ana", reason="a fee was wrong")
+    capsys.readouterr()
+    cli.run(["close", "2026-02", *where[:2]])
+    assert "; its days are in Asia/Tokyo" in capsys.readouterr().out
+    assert closes_of(month.store.records())[-1].end == closed.end
+    month.store.reopen("2026-02", by="Ana", reason="the wrong zone")
+    assert month.store.close("2026-02", tz="UTC").tz == "UTC"
 
 
 def test_a_record_that_was_changed_or_taken_away_is_an_error(tmp_path: Path) -> None:
