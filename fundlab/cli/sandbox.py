@@ -190,9 +190,9 @@ def record(
     from fundlab.mirror.recording import recording
 
     ended = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
     with recording(base_url, out, auth_url=auth_url, port=port, ca_bundle=ca_bundle) as url:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
         answer({"base_url": url, "auth_url": url, "out": str(out)}, True, "")
         ended.wait()
 

@@ -22,7 +22,7 @@ import requests
 from fundlab.base.errors import SandboxError
 from fundlab.sandbox.openapi import TOKEN_PATH
 from fundlab.sandbox.replay import Exchange, masked, without_known
-from fundlab.settings.settings import is_loopback
+from fundlab.settings.settings import checked, is_loopback
 
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 _WAIT_S: Final = 120
@@ -40,11 +40,13 @@ def recording(
     ca_bundle: Path | None = None,
 ) -> Iterator[str]:  # fmt: skip
     """A proxy before ``base_url``; its own address is yielded, in place of both addresses of the
-    service. Answers are added to ``out`` (mode 0600). Raises ``SandboxError``."""
+    service. Answers are added to ``out`` (mode 0600). Raises ``SandboxError``, and
+    ``SettingsError`` for certificates that cannot be read."""
     for name, url in (("base_url", base_url), ("auth_url", auth_url or base_url)):
         parts = urlsplit(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
             raise SandboxError(f"{name} must be an https:// address; http:// is for loopback only")
+    bundle = True if ca_bundle is None else str(checked("ca_bundle", ca_bundle))
     try:
         descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except OSError as error:
@@ -70,10 +72,9 @@ def recording(
             try:
                 answer = service.request(
                     self.command, to.rstrip("/") + self.path, data=body or None, headers=passed,
-                    timeout=_WAIT_S, allow_redirects=False,
-                    verify=str(ca_bundle) if ca_bundle else True,
+                    timeout=_WAIT_S, allow_redirects=False, verify=bundle,
                 )  # fmt: skip
-            except requests.RequestException as error:
+            except OSError as error:  # of requests, too; certificates may be lost since
                 self.send_error(502, explain=type(error).__name__)
                 return
             if not token:

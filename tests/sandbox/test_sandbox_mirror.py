@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 import requests
 import yaml
@@ -369,6 +371,28 @@ def test_nothing_passes_unencrypted_beyond_this_machine(tmp_path: Path) -> None:
         rebound = requests.get(f"{url}/v2/events", headers={"Host": "evil.example"}, timeout=5)
         assert rebound.status_code == 400
         assert service.received == []
+
+
+def test_certificates_that_cannot_be_read_are_named_before_it_serves(
+    tmp_path: Path, fundlab: Any
+) -> None:
+    out, bundle = tmp_path / "out.jsonl", tmp_path / "ca.pem"
+    asked = ("record", "https://127.0.0.1:1", "--out", out, "--ca-bundle", bundle)
+    accepted = "give the path of a file of certificates in PEM\n"
+    assert fundlab(*asked) == (
+        1, "", f"fundlab: ca_bundle names no file (no such file or directory); {accepted}",
+    )  # fmt: skip
+    bundle.write_text("none")
+    status, shown, err = fundlab(*asked)
+    assert (status, shown, "holds no certificates in PEM" in err) == (1, "", True)
+    assert not out.exists()
+
+
+def test_certificates_that_are_lost_while_it_serves_are_an_answer(tmp_path: Path) -> None:
+    bundle = Path(shutil.copy(certifi.where(), tmp_path))
+    with recording("https://127.0.0.1:1", tmp_path / "x", ca_bundle=bundle) as url:
+        bundle.unlink()
+        assert requests.get(f"{url}/v2/events", timeout=5).status_code == 502
 
 
 @pytest.mark.thorough
