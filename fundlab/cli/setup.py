@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fundlab.settings.settings import Settings
 
 _SECRET: Final = "FUNDLAB_CLIENT_SECRET"
+_KEY_PASSWORD: Final = "FUNDLAB_SIGNING_KEY_PASSWORD"
 _UNWRAPPED: Final = 10_000
 _MOST_NAMED: Final = 20
 _REPLACED: Final = (
@@ -84,9 +85,10 @@ def init(
     ] = None,
     sandbox: Annotated[bool, typer.Option("--sandbox", help="Money there is not real.")] = False,
     store: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            envvar="FUNDLAB_STORE", help="The store's folder; by default data/NAME in this folder."
+            envvar="FUNDLAB_STORE",
+            help="The store's folder, or s3://…; by default data/NAME in this folder.",
         ),
     ] = None,
     approvals: Annotated[
@@ -183,7 +185,13 @@ def init(
         values["sandbox"] = True
     if ca_bundle is not None:
         values["ca_bundle"] = str(checked("ca_bundle", ca_bundle).absolute())
-    values["store"] = str((store or Path("data", name)).expanduser().absolute())
+    values["store"] = str(checked("store", store or f"data/{name}"))
+    folder = Path(values["store"])
+    if files := [path for path in (folder, *folder.parents) if path.is_file()]:
+        raise SettingsError(
+            f"{files[0]} is a file, and a store is a folder; nothing was written: give another "
+            "--store"
+        )
 
     # The key: one that is there, or a new one, which has an id only once it is registered.
     public = None
@@ -205,6 +213,12 @@ def init(
             public = signing.new_key("ES256", key)
             say(f"Register this public key on the credential; {key} is its private half.")
             say(public.rstrip())
+        else:
+            password = Secret(os.environ.get(_KEY_PASSWORD, ""))
+            try:
+                signing.load_signer(key, "", password if password.reveal() else None)
+            except SettingsError as error:
+                raise SettingsError(f"{error}; nothing was written") from None
         if key_id is None and asking:
             key_id = ask(
                 "signing_key_id", "Id it got there (none yet: Enter)", "--key-id", default="",
@@ -235,8 +249,10 @@ def init(
         values["client_secret"] = secret
     write_profile(path, name, values, _REPLACED)
 
-    needed = [_SECRET] if secret_env else []
-    settings = Settings.load(name, environ={key: os.environ[key] for key in needed})
+    needed = [_SECRET] * secret_env + [_KEY_PASSWORD] * ("signing_key" in values)
+    settings = Settings.load(
+        name, environ={key: os.environ[key] for key in needed if key in os.environ}
+    )
     checks = run_checks(settings)
     if (asking or typed) and all(check.ok for check in checks):
         _ask_names(path, settings)
@@ -351,7 +367,7 @@ def new_key(
     ] = None,
     encrypt: Annotated[
         bool,
-        typer.Option("--encrypt", help="Ask for a password (or FUNDLAB_SIGNING_KEY_PASSWORD)."),
+        typer.Option("--encrypt", help=f"Ask for a password (or {_KEY_PASSWORD})."),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -368,10 +384,10 @@ def new_key(
     if encrypt:
         unanswered = SettingsError(
             "no password was given; nothing was written: type it at a terminal, or set "
-            "FUNDLAB_SIGNING_KEY_PASSWORD"
+            f"{_KEY_PASSWORD}"
         )
         password = Secret(
-            os.environ.get("FUNDLAB_SIGNING_KEY_PASSWORD")
+            os.environ.get(_KEY_PASSWORD)
             or terminal.ask("Password", unanswered, hide_input=True, confirmation_prompt=True)
         )
     if out is None:

@@ -14,6 +14,7 @@ from scripted import skipping
 import fundlab as fl
 from fundlab import sandbox
 from fundlab.base.errors import SettingsError
+from fundlab.client.signing import new_key
 from fundlab.settings.config_file import read_config, write_profile
 from fundlab.settings.secret import Secret
 
@@ -227,6 +228,48 @@ def test_a_key_is_made_and_registered_later(init: Any, config: Path, tmp_path: P
     assert "signing_key" not in begun
     init("--store", store, "--key", key, "--key-id", "k-7", "--force")
     assert tomllib.loads(config.read_text())["sandbox"]["signing_key_id"] == "k-7"
+
+
+def test_a_store_or_a_key_that_cannot_work_is_not_written(
+    init: Any, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("hello")
+    file.chmod(0o600)
+    folder.mkdir()
+    no_folder = f"fundlab: {file} is a file, and a store is a folder; nothing was written: give "
+    for store in (file, file / "below"):
+        assert init("--store", store) == (1, "", no_folder + "another --store\n")
+    no_key = {
+        file: f"fundlab: the signing key {file} is not a PEM private key of ES256 (prime256v1) or "
+        "EdDSA (ed25519); nothing was written\n",
+        folder: f"fundlab: the signing key {folder} cannot be read: Is a directory; check the "
+        "path; nothing was written\n",
+    }
+    for key, said in no_key.items():
+        assert init("--key", key) == (1, "", said)
+        assert init("--key", key, "--key-id", "k-7") == (1, "", said)
+    assert not config.exists()
+
+
+def test_a_key_with_a_password_that_the_environment_has(
+    init: Any, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / "key.pem"
+    new_key("ES256", key, Secret("of the key"))
+    status, out, err = init("--key", key, "--key-id", "k-7")
+    assert (status, out, config.exists()) == (1, "", False)
+    assert "is encrypted; give signing_key_password (FUNDLAB_SIGNING_KEY_PASSWORD)" in err
+    monkeypatch.setenv("FUNDLAB_SIGNING_KEY_PASSWORD", "of the key")
+    assert init("--key", key)[0] == 0
+    status, out, err = init("--key", key, "--key-id", "k-7", "--force")
+    assert tomllib.loads(config.read_text())["sandbox"]["signing_key_id"] == "k-7"
+    assert "is encrypted" not in out + err
+
+
+def test_a_store_in_a_bucket_is_written_as_it_is_given(init: Any, config: Path) -> None:
+    assert init("--store", "s3://treasury/funds")[0] == 0
+    assert tomllib.loads(config.read_text())["sandbox"]["store"] == "s3://treasury/funds"
 
 
 def test_a_key_that_is_typed_is_made_only_where_that_is_agreed_to(
