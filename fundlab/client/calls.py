@@ -29,7 +29,7 @@ from fundlab.base.errors import (
     UnknownValueWarning,
     shorten,
 )
-from fundlab.base.values import check_unicode
+from fundlab.base.values import check_unicode, id_text
 from fundlab.client.identity import is_this_payment
 from fundlab.client.pages import Asked, Walk, warn_of_filters, whole_number
 from fundlab.client.transport import Call, Environment, Reply, Transport
@@ -261,8 +261,9 @@ class Caller:
 class Rows(Iterator[R], Generic[R]):
     """Lazily every row of a list: nothing is sent before the first ``next()``.
 
-    ``repeated`` counts rows that came again and were dropped, ``unasked`` those that did not meet
-    the filters (a service may not honour each of them), ``pages`` the answers.
+    ``repeated`` counts rows that came again and were dropped (the first is given, even where a
+    later one is newer), ``unasked`` those that did not meet the filters (a service may not honour
+    each of them), ``pages`` the answers.
     Raises ``ProtocolError`` when a cursor comes back, or when pages without a new row do not end.
     """
 
@@ -312,7 +313,7 @@ class Rows(Iterator[R], Generic[R]):
             )  # fmt: skip
             self.pages += 1
             rows: list[Any] = getattr(page, str(operation.items))
-            ids: list[str] = [row.id for row in rows]
+            ids = [id_text(row.id) for row in rows]  # one id in two cases is one
             verdicts = [
                 (check, [check.verdict(getattr(row, check.member, None)) for row in rows])
                 for check in walk.checks
