@@ -524,7 +524,7 @@ class CreateOrchestrationRule(Request):
                     for asset in StableAsset
                 ]
             },
-            "source_asset and destination_asset must differ",
+            "source_asset must differ from destination_asset",
         ),
     )
 

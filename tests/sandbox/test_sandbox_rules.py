@@ -216,6 +216,13 @@ def test_rules_are_validated(
     assert caller.post(RULES, rule(sandbox)).ok
 
 
+def test_equal_assets_are_refused_in_a_whole_sentence(sandbox: Sandbox, caller: Caller) -> None:
+    same = {"destination_asset": rule(sandbox)["source_asset"]}
+    refused = assert_problem(caller.post(RULES, rule(sandbox) | same), 400)
+    assert refused["detail"] == "source_asset: must differ from destination_asset"
+    assert refused["meta"]["field"] == "source_asset"
+
+
 @pytest.mark.parametrize(
     ("named", "change", "field"),
     [
