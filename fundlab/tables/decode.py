@@ -174,7 +174,7 @@ def _decoded(table: Table, body: bytes, page: int) -> Page:
                 f"{f' {shorten(value)} is' if named else ': and more values are'} not among those "
                 "the interface lists; kept as sent",
                 UnknownValueWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
             seen.add(value)
     count = len(arrays[0])

@@ -82,6 +82,11 @@ ALONE: dict[str, tuple[dict[str, Any], list[tuple[str, str, str]]]] = {
                    [("total", str(LARGEST), "1")]),
     "debit over": ({**DEBIT, "amount": LARGEST, "total": Decimal(1)},
                    [("total", "more than 20 integer digits", "1")]),
+    "debit fee over": ({**DEBIT, "amount": Decimal(1), "fee": LARGEST, "total": Decimal(1)},
+                       [("total", "more than 20 integer digits", "1")]),
+    "debit fee full": (
+        {**DEBIT, "amount": Decimal(1), "fee": Decimal("9" * 19 + "8." + "9" * 18),
+         "total": Decimal(1)}, [("total", str(LARGEST), "1")]),
     "negative amount": ({"amount": Decimal(-1), "total": Decimal(-2)}, [
         ("not_negative", "amount of 0 or more", "-1"),
         ("not_negative", "total of 0 or more", "-2")]),
