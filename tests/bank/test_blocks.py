@@ -56,6 +56,9 @@ def test_blocks_leave_over_what_no_pairing_can_take() -> None:
         ({0: 1, 1: 1}, {-1: 1, -2: 2}, [(0, -1), (0, -2), (1, -1)],
          [Block((0, 1), (-2, -1), {-2: 1})]),
         ({0: 1, 1: 2}, {-1: 1}, [(0, -1), (1, -1)], [Block((0, 1), (-1,), {1: 2})]),
+        # The last entry can only have what the first has, and that what the second has.
+        ({0: 1, 1: 1, 2: 1}, {-1: 1, -2: 1, -3: 1},
+         [(0, -1), (0, -2), (1, -2), (1, -3), (2, -1)], [Block((0, 1, 2), (-1, -2, -3), {})]),
     ],
 )  # fmt: skip
 def test_a_block_is_what_is_connected(

@@ -229,6 +229,7 @@ def test_a_balance_on_a_line_of_its_own_that_is_another_contradicts() -> None:
         ({"booked_on": "1", "amount": "3"}, ["2026-10-01,x,5", "2026-10-02,y,7"], [5, 7]),
         ({"booked_on": "1", "amount": "3"}, ["2026-10-01,x,5,more"], [5]),
         ({"booked_on": " When ", "amount": "MUCH"}, ["when,much", "2026-10-01,5"], [5]),
+        ({"booked_on": "1", "amount": "much"}, ["x,much,1", "y,5,2026-10-01"], [5]),
         ({"amount": "net"}, ["date,amount,net", "2026-10-01,5,4"], [4]),
         ({"credit": "plus"}, ["date,plus", "2026-10-01,5"], [5]),
     ],

@@ -122,7 +122,7 @@ def test_what_cannot_be_read_is_named_by_its_line(text: bytes, told: str) -> Non
 
 
 def test_a_hundred_elements_may_stand_in_one_another() -> None:
-    inner = "<A>" * 97 + "</A>" * 97
+    inner = "<A>" * 98 + "</A>" * 98
     with pytest.raises(ValueError, match="it holds no statement"):
         read_ofx(f"<OFX><B>{inner}</B></OFX>".encode())
 

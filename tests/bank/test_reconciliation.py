@@ -282,6 +282,13 @@ def test_up_to_20_unexplained_items_are_shown(count: int, tmp_path: Path) -> Non
     assert (body["items"][0]["on"], body["items"][0]["cleared_on"]) == ("2026-01-02", None)
 
 
+def test_items_that_come_to_nothing_are_shown_and_what_has_none_is_not(tmp_path: Path) -> None:
+    statement = read_csv(tmp_path, "2026-01-02,5,5,r1,x", "2026-01-03,-5,0,r2,y")
+    found = bank.reconcile(paid([]), statement, "2026-01")
+    assert "Not recorded by the service (2)" in found.text
+    assert "Deposits in transit" not in found.text
+
+
 def test_what_is_asked_otherwise_than_usual_is_kept(tmp_path: Path) -> None:
     rows, statement = paid([transfer("t", 70, 4)]), read_csv(tmp_path, "2026-01-05,70,70,r1,t")
     usual = bank.reconcile(rows, statement, "2026-01")
@@ -636,6 +643,22 @@ def test_statements_that_cannot_be_reconciled_are_refused(tmp_path: Path) -> Non
     path.write_text("date,amount\n")
     with pytest.raises(AnalysisError, match="the statements have neither entries nor days"):
         bank.reconcile(rows, bank.read(path, asset="USD", opening="5"))
+
+
+@pytest.mark.parametrize(("account", "closing"), [("A", 70), ("B", 9)])
+def test_of_several_accounts_the_one_that_is_given_is_reconciled(
+    account: str, closing: int, tmp_path: Path
+) -> None:
+    for name, much in (("A", 70), ("B", 9)):
+        (tmp_path / name).write_text(
+            f"date,amount,balance,account\n2026-01-05,{much},{much},{name}\n"
+        )
+    statements = bank.read(tmp_path / "A", tmp_path / "B", asset="USD")
+    found = bank.reconcile(paid([transfer("t", closing, 4)]), statements, account=account)
+    assert (found.account, found.ok, [Path(file).name for file in found.files]) == (
+        account, True, [account]
+    )  # fmt: skip
+    assert lines_of(found)["per_bank"]["closing"] == closing
 
 
 def test_a_period_that_the_statements_are_not_of_is_refused(tmp_path: Path) -> None:
