@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shlex
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -259,6 +260,22 @@ def test_a_period_has_what_is_of_its_first_and_last_day(tmp_path: Path) -> None:
         ("service", 2**23, 0, True, "booked later", booked),
         ("service", 2**17, 0, True, fresh, None),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("column", "verdict"),
+    [("closing", "The adjusted balances differ by 1.00."),
+     *((name, "The columns of the proof of cash differ.") for name in COLUMNS[:3])],
+)  # fmt: skip
+def test_a_proof_whose_columns_differ_is_not_all_explained(
+    column: str, verdict: str, tmp_path: Path
+) -> None:
+    found = bank.reconcile(
+        paid([transfer("t", 70, 4)]), read_csv(tmp_path, "2026-01-05,70,70,r1,t"), "2026-01"
+    )
+    proof = found.proof.copy()
+    proof.loc[proof["line"] == "difference", column] = D(1)
+    assert (found.ok, replace(found, proof=proof).verdict) == (True, verdict)
 
 
 @pytest.mark.parametrize("count", [20, 21])
