@@ -150,13 +150,15 @@ def judge_accounts(accounts: Accounts) -> Judgement:
     observations = to_frame(asserted_balances(accounts, opened=True))
     return pronounce(to_frame(table), observations, opening, begins=accounts.begins,
                      transfers=accounts.transfers, accepted=accounts.accepted,
-                     shortfalls=shortfalls_of(accounts))  # fmt: skip
+                     shortfalls=shortfalls_of(accounts),
+                     left_out=bool(accounts.no_longer_ours))  # fmt: skip
 
 
 def count_breaks(accounts: Accounts) -> int:
     """``breaks`` of the judgement, without its frames: pandas takes longer than the count."""
-    reported = any(account.observations for account in _judged(accounts))
-    return sum(line[5] not in SOUND for line in _lines(accounts)) if reported else 0
+    if nothing_compared(accounts):
+        return 0
+    return sum(line[5] not in SOUND for line in _lines(accounts))
 
 
 def shortfalls_of(accounts: Accounts) -> list[str]:
@@ -165,10 +167,11 @@ def shortfalls_of(accounts: Accounts) -> list[str]:
 
 
 def nothing_compared(accounts: Accounts) -> str:
-    """What the judgement says of transfers beside which no balance was ever observed; else
-    nothing."""
-    observed = any(account.observations for account in _judged(accounts))
-    return "" if observed or not accounts.transfers else _nothing(accounts.transfers, None)
+    """What the judgement says where no balance of it was ever observed; else nothing."""
+    if any(account.observations for account in _judged(accounts)):
+        return ""
+    left_out = bool(accounts.no_longer_ours)
+    return _nothing(accounts.transfers, _time(accounts.begins), left_out=left_out)
 
 
 def _judged(accounts: Accounts) -> list[Account]:
@@ -184,13 +187,15 @@ def pronounce(
     transfers: int,
     shortfalls: Sequence[str] = (),
     accepted: Sequence[str] = (),
+    left_out: bool = False,
 ) -> Judgement:
     """The words for ``table``, which has the columns of ``reconcile.compare`` and maybe those of
     the proof, and the ``observations`` it rests on. ``shortfalls`` are sentences: what is not
-    proved although nothing breaks; ``accepted``: what somebody accepted."""
+    proved although nothing breaks; ``accepted``: what somebody accepted; ``left_out``: some
+    profiles are, as no longer ours."""
     import pandas as pd
 
-    since = None if begins is None else pd.Timestamp(begins, unit="ns", tz="UTC")
+    since = _time(begins)
     # For each balance the first observation after the last one that agreed.
     off = observations[observations["difference"] != 0]
     sound = table["status"].isin(SOUND)
@@ -209,7 +214,7 @@ def pronounce(
     state: State
     if table["reported"].isna().all():
         table, state, breaks = table.iloc[:0], "nothing_to_compare", 0
-        headline, words = "Nothing to compare", [_nothing(transfers, since)]
+        headline, words = "Nothing to compare", [_nothing(transfers, since, left_out=left_out)]
     elif table["status"].eq("closing_unknown").all():
         table, state, breaks = table.iloc[:0], "nothing_to_compare", 0
         headline, words = "Nothing to compare", [_CUT]
@@ -343,7 +348,11 @@ def _equal(table: pd.DataFrame, observations: pd.DataFrame, transfers: int) -> l
     ]
 
 
-def _nothing(transfers: int, since: pd.Timestamp | None) -> str:
+def _nothing(transfers: int, since: pd.Timestamp | None, *, left_out: bool) -> str:
+    if not transfers and left_out:
+        return (
+            "There are no transfers and no balances but those of profiles that are no longer ours."
+        )
     if not transfers and since is not None:
         return (
             f"The store begins at {_exactly(since)} and has no transfers from then on: 'fundlab "
@@ -407,6 +416,14 @@ def _moves(count: int, observations: pd.DataFrame, since: pd.Timestamp) -> tuple
         words.append("No later observation proves a movement yet: sync again.")
     words.append("'fundlab sync --full' fetches the earlier transfers, too.")
     return headline, words
+
+
+def _time(ns: int | None) -> pd.Timestamp | None:
+    if ns is None:
+        return None
+    import pandas as pd
+
+    return pd.Timestamp(ns, unit="ns", tz="UTC")
 
 
 def _last(observations: pd.DataFrame) -> str:

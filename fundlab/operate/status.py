@@ -76,8 +76,8 @@ class Status:
     journal of this user knows, which is no finding unless the settings say ``only_own_payments``;
     ``free_bytes`` is ``None`` of a store elsewhere, ``clock_skew`` (seconds by which the service's
     clock is ahead) where it was not asked. ``slower`` says what is, where the C part is not in use.
-    ``unproved`` says that no balance was ever compared with the transfers, which is no finding, as
-    it is none of a verification.
+    ``unproved`` says that no balance was ever compared, and why, in the words of the judgement; it
+    is no finding, as it is none of a verification.
     """
 
     store: str

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_service import FakeService, transfer
 
 import fundlab as fl
 from fundlab.base.errors import NetworkError
@@ -62,7 +63,7 @@ def url(listener: Listener) -> str:
 def job(monkeypatch: pytest.MonkeyPatch, fundlab: Any, tmp_path: Path) -> Any:
     """Run ``fundlab status`` as the job: it ends well, or with what is raised."""
     store = fl.Store(tmp_path / "books")
-    (tmp_path / "books").mkdir()
+    store.sync(FakeService([transfer(1)]), ["transfers", "balances"])  # type: ignore[arg-type]
 
     def run(*options: object, ends: int | BaseException = 0) -> tuple[int, str, str]:
         if isinstance(ends, BaseException):

@@ -16,7 +16,7 @@ from fake_service import FakeService, transfer
 
 import fundlab as fl
 from fundlab import reports, sandbox
-from fundlab.base.errors import InvalidRequest, StoreDamaged
+from fundlab.base.errors import InvalidRequest, PermissionDenied, StoreDamaged
 from fundlab.base.values import Instant
 from fundlab.operate.status import Status, status
 from fundlab.store.runs import RUNS
@@ -152,6 +152,39 @@ def test_a_store_in_which_nothing_was_compared_is_not_called_well(
     assert said in str(status(store, expect=["verify"]))  # beside what was missed
     store.sync(service, tables=["balances"])  # type: ignore[arg-type]
     assert str(status(store)).startswith("all is well: ")
+
+
+@pytest.mark.parametrize(
+    ("since", "accepted", "said"),
+    [
+        ("2026-10-01", False, "The store begins at 2026-10-01 00:00 UTC and has no transfers from "
+         "then on: 'fundlab sync' fetches new ones, 'fundlab sync --full' those made before, too."),
+        (None, True, "There are no transfers and no balances but those of profiles that are no "
+         "longer ours."),
+    ],
+)  # fmt: skip
+def test_a_store_without_a_balance_to_judge_is_not_called_well(
+    tmp_path: Path, since: str | None, accepted: bool, said: str
+) -> None:
+    """Its one transfer was made before it begins, or is of a profile that is no longer ours."""
+    service = FakeService([transfer(1, profile_id="p-1")])
+    store = fl.Store(tmp_path)
+    store.sync(service, ["transfers", "balances"], since=since)  # type: ignore[arg-type]
+    if accepted:
+        service.hook = refuse_balances
+        store.sync(service, ["balances"])  # type: ignore[arg-type]
+        store.accept_refused(profile_id="p-1", by="Ana", reason="sold")
+    found = status(store)
+    assert (found.ok, found.unproved) == (True, said)
+    assert str(found).startswith(f"nothing to compare: {said}\n")
+    judged = fl.reconcile.judge(store)
+    assert judged.state == "nothing_to_compare"
+    assert judged.text.startswith(f"Nothing to compare. {said}")
+
+
+def refuse_balances(operation: str, query: dict[str, Any]) -> None:
+    if operation == "get_profile_balance":
+        raise PermissionDenied(403, "Forbidden")
 
 
 def test_a_month_before_the_first_transfer_needs_no_close(tmp_path: Path) -> None:
