@@ -256,9 +256,11 @@ def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> l
         if any(repair_that_lost(records, table, number) for table in ("transfers", "events")):
             lost.append(frozen)
 
+    begins_late = store.snapshot("transfers", as_of).begins is not None
+
     @cache
     def opening() -> pd.DataFrame:
-        if store.snapshot("transfers", as_of).begins is None:
+        if not begins_late:
             return to_frame(OPENING.empty_table())  # nothing was taken over
         return judge_accounts(store.accounts(as_of)).opening
 
@@ -270,7 +272,8 @@ def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> l
         ))
         for close, then, now in steadily(
             lambda: booked_since(
-                known, store.current("transfers", as_of), store.snapshot("events", as_of), gone
+                known, store.current("transfers", as_of), store.snapshot("events", as_of), gone,
+                every=begins_late,  # what was taken over may be another, though no transfer is
             )
         )
     ]  # fmt: skip

@@ -191,7 +191,12 @@ def annotations_table(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def booked_since(
-    closes: Sequence[Close], transfers: Snapshot, events: Snapshot, gone: Mapping[str, set[str]]
+    closes: Sequence[Close],
+    transfers: Snapshot,
+    events: Snapshot,
+    gone: Mapping[str, set[str]],
+    *,
+    every: bool = False,
 ) -> list[tuple[Close, pa.Table, pa.Table]]:
     """Each of ``closes``, and the transfers that may have changed a period that ended by then, as
     they were known to it and as they are now, with ``settled_at``; of the others both are the same.
@@ -199,11 +204,12 @@ def booked_since(
     A transfer may have: one learned of later that was made, changed or, by its event, settled
     before the end; one of which a later version or event is known; and one that was accepted as
     gone since, or is listed again: ``gone`` are those accepted by each close, by its hash.
+    Closes of which none may have are left out, unless ``every`` one is asked for.
     """
     gone_now = set(transfers.accepted_gone)
     due = [
         one for one in closes
-        if (one.limit("transfers"), one.limit("events"), gone[one.hash])
+        if every or (one.limit("transfers"), one.limit("events"), gone[one.hash])
         != (transfers.limit, events.limit, gone_now)
     ]  # fmt: skip
     if not due:
@@ -213,8 +219,8 @@ def booked_since(
     )  # fmt: skip
     told = min(one.limit("events") for one in due)
     end = pa.scalar(max(one.end for one in due))
-    said, every = completions(events), versions(transfers, _LOOK, since=first)
-    learned = every.filter(pc.greater(every.column(FROM), first))
+    said, looked_at = completions(events), versions(transfers, _LOOK, since=first)
+    learned = looked_at.filter(pc.greater(looked_at.column(FROM), first))
     early = [
         pc.fill_null(pc.less(learned.column(name).cast(pa.int64()), end), True)
         for name in _LOOK[1:]
@@ -222,7 +228,7 @@ def booked_since(
     before = said.filter(pc.less(said.column("at"), end)).column("transfer_id").combine_chunks()
     early.append(pc.is_in(learned.column("id"), value_set=before))
     new = learned.filter(pc.or_(pc.or_(early[0], early[1]), early[2]))
-    replaced = every.filter(pc.fill_null(pc.greater(every.column(TO), first), False))
+    replaced = looked_at.filter(pc.fill_null(pc.greater(looked_at.column(TO), first), False))
     later = said.filter(pc.greater(said.column(FROM), told)).column("transfer_id")
     if len(later):
         known = versions(transfers, ("id",), ids=later.combine_chunks())
@@ -231,7 +237,7 @@ def booked_since(
     differ = pa.array(sorted(set().union(*(gone[one.hash] ^ gone_now for one in due))), pa.string())
     ids = pa.chunked_array([*new.column("id").chunks, *replaced.column("id").chunks,
                             *later.chunks, differ], pa.string()).unique()  # fmt: skip
-    if not len(ids):
+    if not every and not len(ids):
         return []
     rows = versions(transfers, _BOOKED, ids=ids)
     said = said.filter(pc.is_in(said.column("transfer_id"), value_set=ids))

@@ -147,7 +147,8 @@ def test_the_periods_that_moved_are_restated_the_earliest_first(
         gone.append([record.number for record in before])
         return ["x"]
 
-    def booked_since(given: Any, current: Any, events: Any, left_out: Any) -> Any:
+    def booked_since(given: Any, current: Any, events: Any, left_out: Any, *, every: bool) -> Any:
+        assert every == bool(begins)
         assert (given, current, events.name) == (closes, "then", "events")
         assert left_out == {key: {"x"} for key in ("h2", "h4", "h5")}
         now, then = table(NOW), table(THEN)

@@ -360,6 +360,42 @@ def test_fetching_the_transfers_that_made_an_opening_moves_no_closed_month(
         store.close("2026-03")
 
 
+def test_an_opening_that_is_seen_later_moves_a_closed_month(tmp_path: Path) -> None:
+    """Though no transfer has changed: of a profile that the service did not show until then."""
+    now = [FEBRUARY - DAY]
+    old, made = months.text(FEBRUARY - 90 * DAY), months.text(FEBRUARY + DAY)
+    service = FakeService([
+        transfer(n, profile_id=f"p-{1 + n % 2}", created_at=at, updated_at=at)
+        for n, at in enumerate((old, old, made, made))
+    ])  # fmt: skip
+
+    def refuse(operation: str, params: dict[str, str]) -> None:
+        if operation == "get_profile_balance" and params["profile_id"] == "p-2":
+            raise PermissionDenied(403, "Forbidden")
+
+    service.hook = refuse
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service, since="2026-01-15")  # type: ignore[arg-type]
+    now[0] = MARCH + DAY
+    store.sync(service)  # type: ignore[arg-type]
+    store.close("2026-02", with_breaks="p-2 is not shown")
+    assert store.restatements().empty
+    service.hook = lambda operation, params: None
+    now[0] = MARCH + 2 * DAY
+    store.sync(service)  # type: ignore[arg-type]
+    (moved,) = store.restatements().to_dict("records")
+    assert (moved["profile_id"], moved["line"], moved["then"], moved["now"]) == (
+        "p-2", "opening", D(0), D("10.5")
+    )  # fmt: skip
+    assert store.verify().moved
+    (row,) = fl.report(store, "2026-03").balances.query("profile_id == 'p-2'").to_dict("records")
+    assert (row["opening"], row["restated"]) == (D("10.5"), D("10.5"))
+    now[0] = MARCH + 40 * DAY
+    store.sync(service)  # type: ignore[arg-type]
+    with pytest.raises(CloseRefused, match=r"2026-02 .*has moved since"):
+        store.close("2026-03")
+
+
 def test_a_report_says_what_the_judgement_says_and_its_command_gives_it_again(
     tmp_path: Path,
 ) -> None:
