@@ -344,7 +344,8 @@ def observe(
         answers["recent", profile_id] = recent
     account: BankAccount = answers["account", account_id]
     recent = answers["recent", profile_id]
-    fees = (t.fee for t in recent.transfers if t.fiat_account_id == account.id)
+    of_kind = (t for t in recent.transfers if t.type == type_to(account))
+    fees = (t.fee for t in of_kind if t.fiat_account_id == account.id)
     fee = next((fee for fee in fees if fee is not None), None)  # of the last one to the account
     name, wanted = asked(arguments)
     amount: Decimal = wanted
@@ -541,10 +542,15 @@ def own_floor(plan: WithdrawalPlan) -> Decimal | None:
     return (plan.context.client.settings.balance_floor or {}).get(plan.asset)
 
 
+def type_to(account: BankAccount) -> str:
+    """Of a withdrawal to ``account`` (§4.12); others reached it by another rail, at its fee."""
+    return "CUBIX_WITHDRAWAL" if account.network == "CUBIX" else "WIRE_WITHDRAWAL"
+
+
 def usual_fees(plan: WithdrawalPlan) -> list[Decimal]:
     """The fees of late of withdrawals of its kind, from its profile; in order."""
-    kind = "CUBIX" if plan.account.network == "CUBIX" else "WIRE"
-    of_kind = (t.fee for t in plan.recent.transfers if t.type == f"{kind}_WITHDRAWAL")
+    kind = type_to(plan.account)
+    of_kind = (t.fee for t in plan.recent.transfers if t.type == kind)
     return sorted({one for one in of_kind if one is not None})
 
 
@@ -720,12 +726,12 @@ def describe(
     name, wanted = asked(arguments)
     usual = usual_fees(plan)
 
-    about_amount, about_fee = "", "as for the last withdrawal to this account"
+    about_amount, about_fee = "", f"as for the last {type_to(account)} to this account"
     if name == "total":
         about_amount = "less the fee" if fee is None else "about: what the fee leaves of the total"
     if fee is None and usual:
         span = f"{usual[0]}" if len(usual) == 1 else f"{usual[0]} to {usual[-1]}"
-        about_fee = f"of late {span} {asset}; none to this account"
+        about_fee = f"of late {span} {asset}; no {type_to(account)} to this account"
     elif fee is None:
         about_fee = "the service says it when the withdrawal is made"
 

@@ -88,9 +88,9 @@ def test_fees_of_late_are_said_of_an_account_that_was_never_paid(bench: Any) -> 
         ({"cubix": {"account_id": "harbor-1"}}, 0), ({"wire": wire}, 25), ({"wire": swift}, 40),
     ):  # fmt: skip
         assert bench.pay("1.00", fiat_account_id=account(**paid).id).fee == fee
-    said = "Fee not known of late {} USD; none to this account"
-    assert fee_line(cubix={"account_id": "harbor-2"}) == said.format("0.00")
-    assert fee_line(wire=wire | {"account_number": "555"}) == said.format("25.00 to 40.00")
+    said = "Fee not known of late {} USD; no {}_WITHDRAWAL to this account"
+    assert fee_line(cubix={"account_id": "harbor-2"}) == said.format("0.00", "CUBIX")
+    assert fee_line(wire=wire | {"account_number": "555"}) == said.format("25.00 to 40.00", "WIRE")
 
 
 @pytest.mark.parametrize("limit", ["ten", "-5", "1e3", ""])

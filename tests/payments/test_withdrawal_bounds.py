@@ -39,6 +39,7 @@ WIRE = BankAccount("a", "APPROVED", "Ann", "••••1234", "B", "wire", "Ann
 NOTHING = Recent((), (), (), NOON - DAY)
 MIDNIGHT = NOON - DAY // 2
 FEES = [shown("x", ref_id="x", fee=fee) for fee in ("3.00", "2.00")]
+AS_LAST = "as for the last WIRE_WITHDRAWAL to this account"
 UNPAID = {"fee": None, "total": None, "recent": Recent(tuple(FEES), (), (), 0)}
 
 
@@ -373,10 +374,10 @@ def row(transfer_id: str, **more: Any) -> Any:
     ("asked", "more", "to_be_sent", "sums"),
     [
         ({}, {}, True, {"Amount": ("5.00 USD", ""), "Fee": (
-            "1.00 USD", "as for the last withdrawal to this account"), "Total": ("6.00 USD", ""),
+            "1.00 USD", AS_LAST), "Total": ("6.00 USD", ""),
             "Available before": ("100.00 USD", ""), "Available after": ("94.00 USD", "")}),
         ({}, {}, False, {"Amount": ("5.00 USD", ""), "Fee": (
-            "1.00 USD", "as for the last withdrawal to this account"), "Total": ("6.00 USD", ""),
+            "1.00 USD", AS_LAST), "Total": ("6.00 USD", ""),
             "Available now": ("100.00 USD", "")}),
         ({}, {"fee": None, "total": None}, True, {"Amount": ("5.00 USD", ""), "Fee": (
             "not known", "the service says it when the withdrawal is made"),
@@ -384,7 +385,7 @@ def row(transfer_id: str, **more: Any) -> Any:
             "Available after": ("95.00 USD", "less the fee")}),
         ({"total": "6.00"}, {}, False, {"Amount": (
             "5.00 USD", "about: what the fee leaves of the total"), "Fee": (
-            "1.00 USD", "as for the last withdrawal to this account"), "Total": ("6.00 USD", ""),
+            "1.00 USD", AS_LAST), "Total": ("6.00 USD", ""),
             "Available now": ("100.00 USD", "")}),
         ({"total": "6.00"}, {"fee": None, "amount": Decimal("6.00")}, False, {"Amount": (
             "6.00 USD", "less the fee"), "Fee": (
@@ -407,10 +408,10 @@ def test_the_sums_of_a_card(asked: Any, more: Any, to_be_sent: bool, sums: Any) 
 @pytest.mark.parametrize(
     ("network", "fees", "said"),
     [
-        ("wire", ["2", None, "2"], "of late 2 USD; none to this account"),
-        ("wire", ["3", "2", "4"], "of late 2 to 4 USD; none to this account"),
+        ("wire", ["2", None, "2"], "of late 2 USD; no WIRE_WITHDRAWAL to this account"),
+        ("wire", ["3", "2", "4"], "of late 2 to 4 USD; no WIRE_WITHDRAWAL to this account"),
         ("wire", [None], "the service says it when the withdrawal is made"),
-        ("CUBIX", ["2"], "of late 9 USD; none to this account"),
+        ("CUBIX", ["2"], "of late 9 USD; no CUBIX_WITHDRAWAL to this account"),
     ],
 )
 def test_the_fees_of_late_are_of_its_kind(network: str, fees: list[Any], said: str) -> None:
@@ -502,6 +503,21 @@ def asking(*rows: Any, available: str = "100.00", **settings: Any) -> tuple[Any,
         ({}, [row("t", fee="2", fiat_account_id="b")], (None, "5.00", None)),
         ({"total": "6.00"}, [], (None, "6.00", "6.00")),
         ({"total": "6.00"}, [row("t", fee="2")], ("2", "4.00", "6.00")),
+        # what went there by another rail, at its own fee, says nothing of a wire's
+        (
+            {},
+            [row("t", type="BANK_WITHDRAWAL", fee="0.50"), row("u", fee="2")],
+            ("2", "5.00", "7.00"),
+        ),
+        *(
+            (
+                {name: "6.00"},
+                [row("t", type=f"{rail}_WITHDRAWAL", fee="0.50")],
+                (None, "6.00", "6.00" if name == "total" else None),
+            )
+            for rail in ("BANK", "SEN", "SIGNET", "CBIT", "CUBIX")
+            for name in ("amount", "total")
+        ),
     ],
 )
 def test_what_follows_from_the_last_fee(asked: Any, rows: Any, sums: Any) -> None:

@@ -77,7 +77,8 @@ def shown(desk: Desk) -> None:
                 continue
             owner, bank, number, network, status = _account(body)
             to_it = [row for row in mine if row.get("fiat_account_id") == body["id"]]
-            fee = Decimal(to_it[0]["fee"]) if to_it else None
+            kind = "CUBIX_WITHDRAWAL" if network == "CUBIX" else "WIRE_WITHDRAWAL"
+            fee = next((Decimal(row["fee"]) for row in to_it if row["type"] == kind), None)
             given = {name: body[name] for name in ("identity_id", "account_id") if body.get(name)}
             for name in ("amount", "total"):
                 more = {"memo": "rent", "metadata": {"floor": "2"}} if name == "amount" else {}
@@ -107,15 +108,13 @@ def shown(desk: Desk) -> None:
                 beside = {row.label: row.detail for row in plan.rows}
                 check(beside["To"] == f"{bank} {number}", f"to {beside['To']}, not {bank} {number}")
                 check(beside["Account"] == f"{network} · {status}", f"{network}: {beside}")
-                of_kind = "CUBIX" if network == "CUBIX" else "WIRE"
-                usual = sorted({Decimal(row["fee"]) for row in mine
-                                if row["type"] == f"{of_kind}_WITHDRAWAL"})  # fmt: skip
+                usual = sorted({Decimal(row["fee"]) for row in mine if row["type"] == kind})
                 span = " to ".join(f"{one:.2f}" for one in (*usual[:1], *usual[1:][-1:]))
-                wanted_fee = "as for the last withdrawal to this account"
+                wanted_fee = f"as for the last {kind} to this account"
                 if fee is None:
                     wanted_fee = "the service says it when the withdrawal is made"
                     wanted_fee = (
-                        f"of late {span} USD; none to this account" if usual else wanted_fee
+                        f"of late {span} USD; no {kind} to this account" if usual else wanted_fee
                     )
                 check(beside["Fee"] == wanted_fee, f"of {usual} it says {beside['Fee']}")
                 check((beside["Available after"] == "less the fee") == (total is None), f"{beside}")
