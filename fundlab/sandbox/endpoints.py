@@ -45,7 +45,7 @@ from fundlab.sandbox import accounts_and_addresses as accounts
 from fundlab.sandbox import crypto_fees, listing, movements, orchestration
 from fundlab.sandbox.ledger import available, trading, units_text
 from fundlab.sandbox.scheduled_work import settle
-from fundlab.sandbox.world import World, check_asset, to_bytes
+from fundlab.sandbox.world import World, check_asset, own_identity, to_bytes
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,9 @@ def operation(step: Step) -> Step:
     @wraps(step)
     async def endpoint(call: Call, **given: Any) -> Response:
         if "wanted" in given:
-            given["wanted"] = with_own_ids(given["wanted"])
+            given["wanted"] = wanted = with_own_ids(given["wanted"])
+            if getattr(wanted, "identity_id", None) == own_identity(call.customer_id):
+                given["wanted"] = wanted.model_copy(update={"identity_id": None})
         database = call.world.database
         with database.lock:
             settle(call.world)

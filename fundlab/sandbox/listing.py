@@ -26,7 +26,7 @@ from fundlab.models import (
 )
 from fundlab.sandbox.behaviour import seconds_ns
 from fundlab.sandbox.refusals import invalid
-from fundlab.sandbox.world import World
+from fundlab.sandbox.world import World, own_identity
 
 COMPARISONS: Final = {"lt": "<", "lte": "<=", "eq": "=", "gte": ">=", "gt": ">"}
 CHECKSUM_BYTES: Final = 8
@@ -56,7 +56,7 @@ DESTINATION_ADDRESSES: Final = Listing("destination_addresses", "addresses")
 def page(world: World, customer_id: str, query: Query) -> bytes:
     """One page as JSON. Raises the 400 ``Refusal``."""
     key = world.cursor_key
-    listing, index, filters = selection(query)
+    listing, index, filters = selection(query, own_identity(customer_id))
     time = "updated_at_ns" if getattr(query, "order_by", "") == "UPDATED_AT" else "created_at_ns"
     mark = f"{listing.table} {time} {query.order}"
     conditions: list[Condition] = [("+customer_id = ?", [customer_id]), *filters]
@@ -123,18 +123,18 @@ def _checksum(key: bytes, mark: str, position: bytes) -> bytes:
 # ---------------------------------------------------------------------------- filters
 
 
-def selection(query: Query) -> tuple[Listing, str, list[Condition]]:
-    """The listing a query is for, the index to walk (or none named), and its filters."""
+def selection(query: Query, own: str) -> tuple[Listing, str, list[Condition]]:
+    """The listing a query is for, the index to walk (or none named), and its filters; ``own`` is
+    the customer's identity."""
     match query:
         case TransferQuery():
             selective = _in(
                 {
                     "id": _ids(query.ids), "ref_id": query.ref_ids,
                     "group_id": _ids(query.group_ids), "crypto_tx_hash": query.crypto_tx_hashes,
-                    "identity_id": _ids(query.identity_ids),
                     "account_id": _ids(query.account_ids), "secondary": query.secondary_statuses,
                 }
-            )  # fmt: skip
+            ) + _of_identities(query.identity_ids or [], own)  # fmt: skip
             broad = {
                 "profile_id": _ids(query.profile_ids), "type": query.type,
                 "status": query.statuses,
@@ -170,7 +170,7 @@ def selection(query: Query) -> tuple[Listing, str, list[Condition]]:
                 filters.append(("bookmarked = ?", [int(query.bookmarked_status)]))
             identities = [*(query.identity_ids or ()), query.identity_id]
             given = [identity for identity in identities if identity is not None]
-            mine = _in({"identity_id": _ids(given)}) or [("identity_id IS NULL", [])]
+            mine = _of_identities(given or [own], own)
             return DESTINATION_ADDRESSES, "", filters + mine
     raise TypeError(f"no list for {type(query).__name__}")
 
@@ -178,6 +178,16 @@ def selection(query: Query) -> tuple[Listing, str, list[Condition]]:
 def _ids(values: list[str] | None) -> list[str] | None:
     """Ids compare without regard to case; the sandbox's own are in lower case."""
     return None if values is None else [value.lower() for value in values]
+
+
+def _of_identities(given: list[str], own: str) -> list[Condition]:
+    """Rows of these identities: those of the customer's ``own`` name none."""
+    ends = [value for value in given if value.lower() != own]
+    conditions = _in({"identity_id": _ids(ends)})
+    if len(ends) < len(given):
+        conditions.append(("identity_id IS NULL", []))
+    values = [value for _, values in conditions for value in values]
+    return [(f"({' OR '.join(sql for sql, _ in conditions)})", values)] if conditions else []
 
 
 def _in(columns: dict[str, Any], *, unindexed: bool = False) -> list[Condition]:

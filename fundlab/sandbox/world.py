@@ -173,7 +173,8 @@ def check_asset(asset: str) -> None:
 
 
 def own_identity(customer_id: str) -> str:
-    """The identity of a customer itself, which deposit instructions of no end user name (§2.2)."""
+    """The identity of a customer itself, which deposit instructions of no end user name (§2.2).
+    Given in a request or a filter it stands for none: other records name end users only."""
     return seeded_uuid(0, f"identity of {customer_id}", 1)
 
 

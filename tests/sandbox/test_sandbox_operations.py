@@ -579,3 +579,63 @@ def test_instructions_always_name_an_identity_and_deposits_only_an_end_user(
     assert deposit(caller, made["memo_id"], "5.00").ok
     (arrived,) = caller.rows("/v2/transfer/transfers")
     assert "identity_id" not in arrived
+
+
+def test_the_customers_own_identity_is_taken_and_names_no_end_user(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    """§1: a corporate customer's identity is optional; instructions show it, so it may be given."""
+    profile = {"profile_id": sandbox.profile_ids[0]}
+    made = instructions(caller, sandbox.profile_ids[0])
+    assert deposit(caller, made["memo_id"], "100.00").ok
+    own = {"identity_id": made["identity_id"].upper()}
+    network = {"fiat_network": "CUBIX"}
+    again = caller.post(INSTRUCTIONS, {**profile, **network, **own}).json()
+    assert again["identity_id"] == made["identity_id"]
+    bank = {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE}
+    account = caller.post(ACCOUNTS, {**bank, **own}).json()
+    sandbox.clock.advance(61)
+    rule = {
+        "ref_id": "r", **profile, "source_asset": "USDC", "destination_asset": "USD",
+        "source": {"crypto": {"network": "BASE"}},
+    }  # fmt: skip
+    quote = {
+        "asset": "USDC", "destination_address": "0x" + "ab" * 20, "crypto_network": "BASE",
+        "amount": "5.00",
+    }  # fmt: skip
+    for path, body in (
+        (WITHDRAWALS, withdrawal(sandbox, account["id"], "1.00")),
+        ("/v2/transfer/deposit-addresses", {**profile, "crypto_network": "BASE"}),
+        ("/v2/orchestration/rules", rule),
+        ("/v2/transfer/fees/crypto-withdrawal", quote),
+    ):
+        answer = caller.post(path, {**body, **own})
+        assert answer.ok, answer.text
+        assert "identity_id" not in answer.json()
+    another = {**network, **own, "account_id": sandbox.control.add_identity()["account_id"]}
+    assert_problem(caller.post(INSTRUCTIONS, {**profile, **another}), 400)
+
+
+def test_the_customers_own_identity_selects_what_names_no_end_user(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    user = sandbox.control.add_identity()
+    theirs = {name: user[name] for name in ("identity_id", "account_id")}
+    ours = instructions(caller, sandbox.profile_ids[0])
+    body = {"profile_id": sandbox.profile_ids[0], "fiat_network": "CUBIX", **theirs}
+    memos = ours["memo_id"], caller.post(INSTRUCTIONS, body).json()["memo_id"]
+    for memo_id, amount in zip(memos, ("100.00", "7.00"), strict=True):
+        assert deposit(caller, memo_id, amount).ok
+
+    def amounts(*identities: str) -> set[str]:
+        asked = "&".join(f"identity_ids={identity}" for identity in identities)
+        return {row["amount"] for row in caller.rows(f"/v2/transfer/transfers?{asked}")}
+
+    own = ours["identity_id"].upper()
+    assert amounts(own) == {"100.00"}
+    assert amounts(user["identity_id"]) == {"7.00"}
+    assert amounts(own, user["identity_id"]) == {"100.00", "7.00"}
+    first_party = sandbox.control.add_destination_address("BASE")["id"]
+    sandbox.control.add_destination_address("BASE", identity_id=user["identity_id"])
+    path = f"/v2/transfer/crypto-destination-addresses?identity_id={own}"
+    assert [row["id"] for row in caller.rows(path, "addresses")] == [first_party]
