@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex, Unpack
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeVar, Unpack
 
 import pyarrow as pa
 
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from fundlab.client.client import Client
 
+T = TypeVar("T")
 Pair = tuple[str, str]
 BALANCES: Final = TABLES["balances"]
 
@@ -207,7 +208,9 @@ def observe_balances(
     def observe(pair: Pair) -> dict[str, Any] | None:
         profile_id, asset = pair
         try:
-            found = client.get_profile_balance(profile_id=profile_id, asset=asset)
+            found = ask_by_id(
+                lambda id_: client.get_profile_balance(profile_id=id_, asset=asset), profile_id
+            )
         except ScopeMissing:
             raise  # that is not about this profile
         except (NotFound, PermissionDenied) as error:
@@ -243,6 +246,18 @@ def observe_balances(
         else:
             columns.append(pa.array(values, column.type))
     return pa.Table.from_arrays(columns, schema=BALANCES.schema), unanswered
+
+
+def ask_by_id(get: Callable[[str], T], id_: str) -> T:
+    """What ``get`` gives of ``id_``. Tables hold UUIDs in small letters; one that the service does
+    not have so is asked for in capitals, as it may have written it."""
+    try:
+        return get(id_)
+    except NotFound:
+        capitals = id_.upper()
+        if capitals == id_ or id_text(capitals) != id_:
+            raise
+        return get(capitals)
 
 
 def pairs_of(transfers: pa.Table) -> set[Pair]:

@@ -75,7 +75,7 @@ from fundlab.store.parts import Draft, Header, Publication, write_part
 from fundlab.store.records import Kind, Record
 from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.store.staging import STAGING, Span, Stage, missing
-from fundlab.sync.loaders import Pair, observe_balances, pairs_of
+from fundlab.sync.loaders import Pair, ask_by_id, observe_balances, pairs_of
 from fundlab.sync.table_pages import Fetched, ask_table, contradicted_ids, fetch, first_page
 from fundlab.tables.decode import InvalidRow
 from fundlab.tables.schema import SCHEMA_VERSION, TABLES, find_table
@@ -862,7 +862,7 @@ class _Fetch:
             if get is None:
                 return "gone"  # of these tables there are only lists
             try:
-                get(id_)
+                ask_by_id(get, id_)
             except NotFound:
                 return "gone"
             except ScopeMissing:

@@ -539,6 +539,37 @@ def test_a_row_whose_ids_come_in_other_letters_is_the_same_row(store: Store, ful
     assert store.verify().ok
 
 
+class Hiding(FakeService):
+    """Its lists leave out the transfer ``hidden``, which it has."""
+
+    hidden = ""
+
+    def fetch_page(self, operation: str, params: Any) -> bytes:
+        every = self.transfers
+        self.transfers = [row for row in every if row["id"] != self.hidden]
+        try:
+            return super().fetch_page(operation, params)
+        finally:
+            self.transfers = every
+
+
+def test_a_service_that_knows_its_ids_in_capitals_only_is_asked_so(store: Store) -> None:
+    """Tables hold them in small letters."""
+    ids = [f"{n:08x}-aaaa-4bbb-8ccc-ddddeeeeffff" for n in range(4)]
+    service = Hiding(
+        [transfer(n, id=ids[n].upper(), profile_id=ids[3].upper()) for n in range(3)],
+        complete=True,
+    )
+    store.sync(service, ["transfers", "balances"])
+    seen = store.read("balances")
+    assert seen["profile_id"].tolist() == [ids[3]]
+    assert seen["available"].tolist() == [Decimal("31.5")]
+    service.hidden = ids[1].upper()
+    store.sync(service, ["transfers", "balances"], full=True)
+    assert store.unlisted()[["id", "answer"]].to_numpy().tolist() == [[ids[1], "there"]]
+    assert store.verify().ok
+
+
 def test_rows_without_a_time_of_update_are_found(store: Store) -> None:
     service = Dated([transfer(n, updated_at=None if n % 2 else moment(n)) for n in range(20)])
     store.sync(service, tables=["transfers"])
