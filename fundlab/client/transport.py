@@ -206,6 +206,8 @@ class Transport:
             if answer.status < 400
             else service_error(answer, tried, env.now())
         )
+        if isinstance(refused, ScopeMissing):  # once it is granted, the next token has it
+            tokens.reject(token)
         refused.refused = not tried.in_doubt
         raise refused.doubted() if tried.in_doubt and changes else refused
 

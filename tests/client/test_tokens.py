@@ -347,6 +347,23 @@ def test_invalid_scope_names_scope_operation_and_what_to_ask(
     assert server.received == []
 
 
+@pytest.mark.parametrize("scope", [EVENTS, "", READ, None])
+def test_a_scope_that_is_granted_meanwhile_needs_no_new_client(
+    scope: str | None, server: scripted.Scripted, client: Client
+) -> None:
+    """Whatever the token endpoint said was granted (§5.1): the service knows what is missing."""
+    server.token_answers[:] = [token("t-1", scope=scope), token("t-2", scope=READ)]
+    server.script(problem(403, meta={"needed": READ}, type="urn:insufficient-scope"))
+    with pytest.raises(errors.ScopeMissing, match=f"grant the scope {READ}"):
+        client.get_transfer("t")
+    server.script(answer({"id": "t"}))
+    for _ in range(2):
+        assert client.get_transfer("t").id == "t"
+    bearers = [request.headers["authorization"] for request in server.received]
+    assert bearers == ["Bearer t-1", "Bearer t-2", "Bearer t-2"]
+    assert len(server.token_requests) == 2
+
+
 def test_each_operation_asks_for_its_own_scope(server: scripted.Scripted, client: Client) -> None:
     server.script(answer({"id": "t", "events": []}))
     client.get_transfer("t")
