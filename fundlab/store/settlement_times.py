@@ -2,8 +2,8 @@
 
 The interface has no such time. It is the moment of the transfer's ``….completed`` event; else the
 ``updated_at`` of the version in which it is first seen completed; else when that version was
-published. Later versions of a completed transfer do not move it. When a transfer failed is known in
-the same way, without an event.
+published. Later versions of a completed transfer do not move it. Until when a transfer that failed
+was pending is known in the same way, without an event.
 """
 
 from __future__ import annotations
@@ -225,10 +225,16 @@ def settled_of(rows: pa.Table, completed: pa.Table, transfers: Snapshot) -> pa.T
 
 
 def failures(transfers: Snapshot, ids: pa.Array) -> pa.Table:
-    """``id``, ``failed_at`` of those of the transfers ``ids`` that were ever seen failed; missing
-    of one that was failed, and did not say when, as soon as it was seen."""
+    """``id``, ``failed_at`` of those of the transfers ``ids`` that were ever seen failed: when it
+    was pending no more, as it was completed before or failed; missing of one that was pending no
+    more, and did not say since when, as soon as it was seen."""
     rows = versions(transfers, _VERSION, ids=ids).sort_by(FROM)
-    failed = _as_seen(rows.filter(pc.equal(rows.column("status"), _FAILED)), transfers)
+    failed = pc.equal(rows.column("status"), _FAILED)
+    rows = rows.filter(
+        pc.is_in(rows.column("id"), value_set=rows.column("id").filter(failed).combine_chunks())
+    )
+    final = pc.is_in(rows.column("status"), value_set=pa.array([*COMPLETED, _FAILED]))
+    failed = _as_seen(rows.filter(final), transfers)
     failed, _ = _looked_up(failed, "id", failed.column("id"))
     oldest, place = _looked_up(rows, "id", failed.column("id"))
     seen_before = pc.less(oldest.column(FROM).take(place), failed.column(FROM))

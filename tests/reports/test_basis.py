@@ -159,11 +159,12 @@ def test_what_failed_after_the_period_was_open_and_held_at_its_end(
     before = MARCH - 3 * DAY
     add("failed within", 60, FEBRUARY + 5 * DAY, "FAILED", FEBRUARY + 7 * DAY)
     add("failed after", 20, before, "PENDING", before)
+    add("completed within", 7, before, "COMPLETED", before)
     add("a credit", 9, before, "PENDING", before, type="WIRE_DEPOSIT", direction="CREDIT")
     month.sync(CLOSED_AT)
-    assert told() == ({"failed after": None, "a credit": None}, D(20), D(999_980))
+    assert told() == ({"failed after": None, "a credit": None}, D(20), D(999_973))
     failed = MARCH + 4 * DAY
-    for id_ in ("failed after", "a credit"):
+    for id_ in ("failed after", "a credit", "completed within"):
         change(id_, status="FAILED", updated_at=text(failed))
     month.sync(failed + DAY)
     assert told() == ({"failed after": failed, "a credit": failed}, D(20), D(999_980))

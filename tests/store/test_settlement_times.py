@@ -223,9 +223,12 @@ def test_where_hashes_are_as_often_as_they_are_there(wanted: list[int], places: 
 
 
 @pytest.mark.parametrize("merged", [False, True])
-def test_a_transfer_failed_when_it_was_first_seen_failed(merged: bool, tmp_path: Path) -> None:
-    rows = [transfer(n, status="FAILED", updated_at=moment(10 * n)) for n in range(1, 6)]
+def test_a_transfer_that_failed_was_pending_until_it_was_first_seen_otherwise(
+    merged: bool, tmp_path: Path
+) -> None:
+    rows = [transfer(n, status="FAILED", updated_at=moment(10 * n)) for n in range(1, 7)]
     rows[1]["status"] = rows[2]["status"] = "PENDING"
+    rows[5]["status"] = "COMPLETED"
     rows[3]["updated_at"] = None
     now = [DAY_NS]
     store = Store(tmp_path, clock=lambda: now[0])
@@ -239,17 +242,21 @@ def test_a_transfer_failed_when_it_was_first_seen_failed(merged: bool, tmp_path:
 
     sync(100)
     sync(200, {"n": 2, "status": "FAILED", "updated_at": moment(150)},
-         {"n": 3, "status": "FAILED", "updated_at": None})  # fmt: skip
-    sync(300, *({"n": n, "memo": "again", "updated_at": moment(250)} for n in range(1, 6)))
-    rows.append(transfer(6))
+         {"n": 3, "status": "FAILED", "updated_at": None},
+         {"n": 6, "status": "FAILED", "updated_at": moment(170)})  # fmt: skip
+    sync(300, *({"n": n, "memo": "again", "updated_at": moment(250)} for n in range(1, 7)))
+    rows.append(transfer(7))
     sync(400)
     if merged:
         store.compact()
     found = settlement_times.failures(
-        store.snapshot("transfers"), pa.array([f"t-{n:06d}" for n in range(1, 7)])
+        store.snapshot("transfers"), pa.array([f"t-{n:06d}" for n in range(1, 8)])
     )
     at = found.column("failed_at").cast(pa.int64()).to_pylist()
     assert {
         id_: None if ns is None else (ns - DAY_NS) / 10**9
         for id_, ns in zip(found.column("id").to_pylist(), at, strict=True)
-    } == {"t-000001": 10, "t-000002": 150, "t-000003": 200, "t-000004": None, "t-000005": 50}
+    } == {
+        "t-000001": 10, "t-000002": 150, "t-000003": 200, "t-000004": None, "t-000005": 50,
+        "t-000006": 60,  # it was completed until it failed, and never pending
+    }  # fmt: skip
