@@ -187,7 +187,10 @@ def _added(asked: Mapping[str, Any], found: Mapping[str, Any], names: Iterable[s
         for name in names
         if name not in asked
         and found.get(name)
-        and (name not in _BY_DEFAULT or differences({name: _BY_DEFAULT[name](asked)}, found))
+        and (
+            name not in _BY_DEFAULT
+            or differences({name: _BY_DEFAULT[name](asked)}, {name: found[name]})
+        )
     ]
 
 

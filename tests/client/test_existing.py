@@ -49,6 +49,8 @@ def wire(number: str, **routing: str) -> dict[str, Any]:
         ({"source": {"profile": {"profile_id": "p"}}},
          {"source": {"profile": {"profile_id": "p", "nickname": "main"}, "crypto": None}}),
         ({"ref_id": "r"}, {"ref_id": "r", "conversion_target_asset": "NO_CONVERSION"}),
+        *(({name: value}, {name: value, "conversion_target_asset": "NO_CONVERSION"})
+          for name, value in (("metadata", {"a": "b"}), ("identity_id", "i"), ("account_id", "a"))),
     ],
 )  # fmt: skip
 def test_the_same(asked: dict[str, Any], existing: dict[str, Any]) -> None:
@@ -250,7 +252,9 @@ OWN_ANSWERS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("create_fiat_deposit_instructions", MEMO, {"fiat_network_instructions": {"metadata": {}}}),
     ("create_fiat_deposit_instructions", MEMO | {"fiat_network": "CUBIX"},
      {"fiat_network_instructions": {"wallet_address": "c"}, "identity_id": "the customer's own"}),
-    ("create_deposit_address", ADDRESS, {"conversion_target_asset": "NO_CONVERSION"}),
+    *(("create_deposit_address", ADDRESS | more,
+       {"conversion_target_asset": "NO_CONVERSION", "metadata": {"a": "b"}, "identity_id": "i"})
+      for more in ({}, {"metadata": {"a": "b"}}, {"identity_id": "i"})),
     ("create_deposit_address", ADDRESS, {"destination": "what nobody listed"}),
     ("create_deposit_address", ADDRESS | {"conversion_target_asset": "USD"},
      {"conversion_target_asset": None}),
