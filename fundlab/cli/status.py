@@ -18,6 +18,7 @@ from fundlab.cli.options import Json, StorePath, check_target, existing_store, l
 
 ASKING_S: Final = 20.0
 _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+_WITH_PASSWORD: Final = re.compile(r"[^/:]+://[^/?#:]*:[^/?#]*@")
 _PATHS: Final = {
     "FUNDLAB_APPROVAL_KEY", "FUNDLAB_CA_BUNDLE", "FUNDLAB_CLIENT_SECRET_FILE", "FUNDLAB_JOURNAL",
     "FUNDLAB_SIGNING_KEY", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE",
@@ -126,10 +127,6 @@ def schedule(
     names += ["XDG_CONFIG_HOME", "XDG_DATA_HOME"]  # where the settings and the journal are
     names += ["REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", *_PROXIES, *map(str.upper, _PROXIES)]
     variables = {name: os.environ[name] for name in sorted(names) if os.environ.get(name)}
-    with_password = [name for name, value in variables.items()
-                     if name.lower() in _PROXIES and "@" in value]  # fmt: skip
-    for name in with_password:
-        del variables[name]
     lost = [name for name in SECRETS if os.environ.get(name)]
     if heartbeat:
         variables["FUNDLAB_HEARTBEAT_REPORT"] = heartbeat
@@ -144,6 +141,13 @@ def schedule(
         with suppress(SettingsError):  # where it has a secret of its own, the job needs no other
             Settings.load(profile, environ={})
             lost = [name for name in lost if name != "FUNDLAB_CLIENT_SECRET"]
+    with_password = [
+        name
+        for name, value in variables.items()
+        if _WITH_PASSWORD.match(value) or (name.lower() in _PROXIES and "@" in value)
+    ]
+    for name in with_password:
+        del variables[name]
     here = (work or Path()).expanduser().absolute()
     try:
         made = make(

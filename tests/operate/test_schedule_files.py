@@ -171,6 +171,27 @@ def test_the_job_writes_and_reads_what_this_shell_would(
     assert "the job goes without http_proxy, which a password is in: put it into" in err
 
 
+def test_no_password_in_an_address_is_printed_or_written(
+    fundlab: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FUNDLAB_NOTIFY", "https://ana:canary-23@hooks.example.com/x")
+    monkeypatch.setenv("FUNDLAB_HEARTBEAT_SYNC", "https://hc.example.com/ping/ana:b@1")
+    monkeypatch.setenv("FUNDLAB_MAIL_SERVER", "smtps://mail.example.com")
+    beat = "https://:canary-24@hc.example.com"
+    status, out, err = fundlab("schedule", "cron", "--heartbeat", beat, "--json", "--write")
+    assert status == 0
+    content = json.loads(out)["files"][0]["content"]
+    assert (tmp_path / "schedule" / "fundlab.env").read_text() == content
+    said = dict(line.split("=", 1) for line in shlex.split(content))
+    assert said["FUNDLAB_HEARTBEAT_SYNC"] == "https://hc.example.com/ping/ana:b@1"
+    assert said["FUNDLAB_MAIL_SERVER"] == "smtps://mail.example.com"
+    assert not re.search("canary|FUNDLAB_NOTIFY|FUNDLAB_HEARTBEAT_REPORT", content)
+    assert "canary" not in out + err
+    without = "the job goes without FUNDLAB_NOTIFY and FUNDLAB_HEARTBEAT_REPORT, which a password"
+    assert f"{without} is in: put it into {tmp_path}/schedule/fundlab.env by hand" in err
+
+
 @pytest.mark.thorough
 def test_the_script_reports_the_months_that_are_over_once_and_quietly(
     tmp_path: Path, fundlab: Any
