@@ -4,10 +4,10 @@ could not be read, a profile that is no longer theirs. A record each, with who a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from fundlab.base.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest, listed
 from fundlab.base.values import Instant
 from fundlab.evidence.observations import Accounts
 from fundlab.evidence.quarantine import set_aside_rows
@@ -30,18 +30,26 @@ def chosen(
     names_of: Callable[[T], Iterable[str | None]],
     unless: str,
 ) -> list[T]:
-    """Those of ``rows`` that have a name among ``given``, whatever its case, by default all. Raises
-    ``InvalidRequest`` for a name that none has: ``unless`` says what they are not, and what shows
-    those that are."""
+    """Those of ``rows`` that have a name among ``given``, whatever its case where there is none as
+    it was written, by default all. Raises ``InvalidRequest`` for a name that none has: ``unless``
+    says what they are not, and what shows those that are; and for one that several may mean."""
     if given is None:
         return [*rows]
-    wanted = {text.lower(): text for text in texts(given, parameter)}
-    named = [(row, {name.lower() for name in names_of(row) if name is not None}) for row in rows]
-    if unknown := wanted.keys() - {name for _, names in named for name in names}:
-        raise InvalidRequest(
-            f"{parameter} {sorted(wanted[name] for name in unknown)!r} are not {unless}"
-        )
-    return [row for row, names in named if not wanted.keys().isdisjoint(names)]
+    named = [(row, {name for name in names_of(row) if name is not None}) for row in rows]
+    every = {name for _, names in named for name in names}
+    wanted = {text: as_written(text, every) for text in texts(given, parameter)}
+    if unknown := [text for text, name in wanted.items() if name is None]:
+        raise InvalidRequest(f"{parameter} {sorted(unknown)!r} are not {unless}")
+    return [row for row, names in named if not names.isdisjoint(wanted.values())]
+
+
+def as_written(text: str, names: Collection[str]) -> str | None:
+    """The one of ``names`` that is ``text``, else the one that is when case does not count. Raises
+    ``InvalidRequest`` where that are several."""
+    alike = [text] if text in names else sorted(n for n in names if n.lower() == text.lower())
+    if len(alike) > 1:
+        raise InvalidRequest(f"{text!r} may be {listed(alike)}: write it as it is")
+    return alike[0] if alike else None
 
 
 def accept_unreadable(
@@ -89,8 +97,8 @@ def accept_missing(
         )  # fmt: skip
         if profile_id is not None and accounts is not None:
             known = accounts()
-            written = {one.profile_id.lower(): one.profile_id for one in known.every}
-            profile_id = written.get(profile_id.lower(), profile_id)
+            written = {one.profile_id for one in known.every}
+            profile_id = as_written(profile_id, written) or profile_id
             where = {"profile_id": [profile_id]}
             rows = steadily(lambda: read_current(store.snapshot("transfers"), ["id"], where=where))
             theirs = set(rows.column("id").to_pylist())

@@ -71,6 +71,20 @@ def test_rows_set_aside_are_accepted_by_key_or_id(
             acceptance.accept_unreadable(store, None, **WHO | {lacking: " "})
 
 
+@pytest.mark.parametrize(
+    ("given", "keys"), [("ab", ["ab"]), ("AB", ["AB"]), (["ab", "AB"], ["ab", "AB"]), ("X", ["x"])]
+)
+def test_a_name_is_that_of_the_row_that_is_written_so(
+    given: Any, keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [aside(key, None) for key in ("ab", "AB", "x")]
+    monkeypatch.setattr(acceptance, "set_aside_rows", lambda records: rows)
+    store: Any = Recorded()
+    assert acceptance.accept_unreadable(store, given, **WHO) == keys
+    with pytest.raises(InvalidRequest, match="'Ab' may be AB, ab: write it as it is"):
+        acceptance.accept_unreadable(store, ["x", "Ab"], **WHO)
+
+
 def gone(id_: str, state: str, answer: str | None = None, counts: bool | None = None) -> Any:
     return SimpleNamespace(
         table="transfers", id=id_, state=state, answer=answer, counts=counts, gone_at=5
