@@ -417,10 +417,8 @@ def read_answer(
         kind = "not JSON" if first["type"] == "json_invalid" else "not a JSON object"
         if first["type"] == "value_error":  # of the object itself: a page without its rows
             kind = f"not a page: it {sentence(first)}"
-        start = _NUMBER_BEGINS.split(reply.body[:_START])[0]
         raise ProtocolError(
-            f"{operation}: the answer is {kind} "
-            f"({f'it starts {start!r}' if reply.body else 'it is empty'})",
+            f"{operation}: the answer is {kind} ({_beginning(reply.body)})",
             hint=hint or "check base_url: is this the service, or a proxy or portal before it?",
             operation=operation,
             request_id=reply.request_id,
@@ -450,3 +448,24 @@ def read_answer(
         operation=operation,
         request_id=reply.request_id,
     )
+
+
+def check_empty(operation: str, reply: Reply) -> None:
+    """Raises ``ProtocolError``, in doubt, where ``reply`` to a change that nothing is told of is
+    not empty: a login page or a proxy's message is no answer of the service."""
+    if reply.body.strip() in (b"", b"{}", b"null"):
+        return
+    raise ProtocolError(
+        f"{operation}: the answer is not the empty one of this operation "
+        f"({_beginning(reply.body)})",
+        hint=how_to_repeat(None),
+        operation=operation,
+        request_id=reply.request_id,
+        status=reply.status,
+    ).doubted()
+
+
+def _beginning(body: bytes) -> str:
+    """How an answer that cannot be read starts, as far as no number of an account is in it."""
+    start = _NUMBER_BEGINS.split(body[:_START])[0]
+    return f"it starts {start!r}" if body else "it is empty"

@@ -26,7 +26,7 @@ from fundlab.client.arguments import (
     TransferFilters,
     spelled_out,
 )
-from fundlab.client.calls import Caller, Rows
+from fundlab.client.calls import Caller, Rows, check_empty
 from fundlab.models import (
     ConversionTarget,
     CryptoDestinationAddress,
@@ -270,7 +270,8 @@ class Client(Caller):
             "fiat_account_owner": fiat_account_owner,
             "asset": asset,
         }
-        self._send("initiate_sandbox_fiat_deposit", given)
+        reply, _ = self._send("initiate_sandbox_fiat_deposit", given)
+        check_empty("initiate_sandbox_fiat_deposit", reply)
 
     # ----------------------------------------------------------------------- fiat accounts
 

@@ -211,7 +211,8 @@ def test_every_keyword_reaches_the_body(
     given = {field: MEMBERS[field] for field in body.model_fields}
     if "total" in given:
         del given[left_out]
-    server.script(answer({"rule": RULE} if "rule" in name else {"id": "f", "fee": "1"}))
+    reply = {"rule": RULE} if "rule" in name else {"id": "f", "fee": "1"}
+    server.script(answer(reply if OPERATIONS[name].answer else b""))
     path = {"id": "f"} if name == "update_fiat_account" else {}
     getattr(client, name)(**given, **path)
     assert server.received[0].json() == given
@@ -362,6 +363,34 @@ def test_the_deposit_simulator_is_for_sandboxes(
     ):
         client.initiate_sandbox_fiat_deposit(**deposit)
     assert server.token_requests == []
+
+
+@pytest.mark.parametrize("body", [b"", b" \r\n", b"{}", b"null"])
+def test_the_deposit_simulator_answers_nothing(
+    body: bytes, server: scripted.Scripted, client: Client
+) -> None:
+    server.script(answer(body))
+    deposit = next(row[1] for row in SENT if row[0] == "initiate_sandbox_fiat_deposit")
+    client.initiate_sandbox_fiat_deposit(**deposit)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<html><title>Login</title></html>", b'{"error": "not done"}', b"[]", b"busy",
+     b'{"wire": {"account_number": "000123456789"}}'],
+)  # fmt: skip
+def test_a_page_in_place_of_the_deposit_simulators_empty_answer_is_in_doubt(
+    body: bytes, server: scripted.Scripted, client: Client
+) -> None:
+    """§4.4: HTTP 200 with an empty body."""
+    server.script(answer(body))
+    deposit = next(row[1] for row in SENT if row[0] == "initiate_sandbox_fiat_deposit")
+    with pytest.raises(errors.ProtocolError, match=r"may have been carried out.*empty") as caught:
+        client.initiate_sandbox_fiat_deposit(**deposit)
+    assert caught.value.in_doubt
+    assert "it starts b" in str(caught.value)
+    assert "456789" not in str(caught.value)
+    assert len(server.received) == 1
 
 
 def test_the_deposit_simulator_runs_where_the_profile_says_so(
