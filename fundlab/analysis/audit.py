@@ -26,12 +26,14 @@ from fundlab.analysis.counting import (
     transfer_columns,
 )
 from fundlab.analysis.engines import TEXT, TEXT_TYPE, TIME_TYPE, Workbench, columns, to_pandas
+from fundlab.analysis.reconcile import judge
 from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import AnalysisError, number_of, shorten
 from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
 from fundlab.base.periods import Moment
 from fundlab.base.values import exact_sum, in_units, money_text, of_units
 from fundlab.display import Card, Row, Shown
+from fundlab.evidence.table_store import TableStore
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook
 from fundlab.tables.transfers import Basis, moved_asset
 
@@ -65,6 +67,8 @@ class Sample(Shown):
     interval: Decimal | None
     rows: pd.DataFrame
     pin: str | None = None
+    missing: str = ""
+    """What the store has not of the period, as a sentence."""
 
     @property
     def facts(self) -> dict[str, str]:
@@ -85,6 +89,7 @@ class Sample(Shown):
             "Confidence": f"{self.confidence}",
             "Seed": f"{self.seed}",
             "Pin": self.pin or "–",
+            **({"Missing": self.missing} if self.missing else {}),
         }
 
     def card(self) -> Card:
@@ -163,6 +168,9 @@ def sample(
         raise AnalysisError("give size or, for mus, precision; not both")
     if size is not None and (not isinstance(size, int) or size < 1):
         raise AnalysisError(f"size={shorten(size)} is not a number of 1 or more")
+    missing = ""
+    if isinstance(transfers, TableStore):
+        missing = judge(transfers, pin=pin).lacks(first, basis)
     if pin is not None:
         transfers = transfers.scan("transfers", settled=basis == "settled", pin=pin)
     with Workbench(transfers, by) as bench:
@@ -215,7 +223,7 @@ def sample(
     return Sample(
         method, period if isinstance(period, str) else " to ".join(map(str, period)), asset, seed,
         sure, len(amounts), _amount(sum(amounts)), None if step is None else _amount(step),
-        to_pandas(table.cast(_SHEET)), pin,
+        to_pandas(table.cast(_SHEET)), pin, missing,
     )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ from fundlab.tables.schema import INSTANT_TYPE
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fundlab.tables.transfers import Basis
+
 State = Literal["proved", "moves_proved", "partly_proved", "breaks", "nothing_to_compare"]
 _TONES: Final[Mapping[State, Literal["good", "bad", "warn"]]] = {
     "proved": "good",
@@ -94,9 +96,34 @@ class Judgement:
         status, close and finding follows this."""
         return bool(self.breaks or self.shortfalls)
 
-    def has(self, first: int | None) -> bool:
-        """Whether it is of all transfers from ``first`` (ns) on; ``None`` is the beginning."""
-        return self.since is None or (first is not None and first >= self.since.value)
+    def lacks(self, first: int, basis: Basis) -> str:
+        """What is missing of that which moved from ``first`` (ns) on, by when it was created or
+        ``settled``, as a sentence; nothing where nothing is.
+
+        A store that begins late has all that was created since. What was made before and settled
+        then is in none of its transfers: only in the openings, as they were first observed.
+        """
+        import pandas as pd
+
+        if self.since is None:
+            return ""
+        begins, wanted = _exactly(self.since), pd.Timestamp(first, unit="ns", tz="UTC")
+        if wanted < self.since:
+            return (
+                f"The store begins at {begins}: what moved from {_exactly(wanted)} until then is "
+                "not in it, and the opening is of that time; 'fundlab sync --full' fetches it."
+            )
+        # A balance that was first seen later, with no opening, was not there before.
+        seen = self.observations.groupby(KEYS)["observed_at"].min()
+        taken_over = self.opening.loc[self.opening["balance"] != 0, KEYS]
+        opened = max([seen.min(), *seen[seen.index.isin([*map(tuple, taken_over.to_numpy())])]])
+        if basis == "settled" and wanted < opened:
+            return (
+                f"The store begins at {begins}, and its openings were observed until "
+                f"{_exactly(opened)}: what was made before the one and settled before the other is "
+                "in the opening, not among what moved; 'fundlab sync --full' fetches it."
+            )
+        return ""
 
     @property
     def broken(self) -> pd.DataFrame:

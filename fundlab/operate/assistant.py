@@ -164,23 +164,27 @@ class Desk:
         """Balances by profile and asset, as last rebuilt and reported, with how far each is proved
         (`proof`: now, until, no_longer_reported, never_reported); or, with `at` (a date, whose
         close it is, or a time), the completed balances then. `since`, if not null, is when the
-        store begins: what a balance was then is what the service said."""
+        store begins: what a balance was then is what the service said. `remark` says what is
+        missing of a balance then, and until when it is known."""
         judged = reconcile.judge(self._store)
+        remark: Answer = {}
         if at is None:
             own: tuple[str, ...] = ("status", "proof")
             found = judged.table
         else:
             from fundlab.analysis import balances
 
-            if not judged.has(moment_or_close(at, "at", tz)):
+            then = moment_or_close(at, "at", tz)
+            if judged.since is not None and then < judged.since.value:
                 raise InvalidRequest(
                     f"at={at}: the store begins at {judged.since:%Y-%m-%d %H:%M} UTC; give a later "
                     "time, or let people run 'fundlab sync --full'"
                 )
+            remark = self._remark(judged, then, then, basis)
             own, rows = (), self._store.read("transfers", settled=True)
             found = balances.at(rows, at, judged.opening, basis=basis, tz=tz)
         return {"rows": rows_of(_chosen(found, profile_id=profile_id, asset=asset), own),
-                "since": fence(judged.since)}  # fmt: skip
+                "since": fence(judged.since), **remark}  # fmt: skip
 
     def breaks(self) -> Answer:
         """Each balance that differs from what the service reports, and what could have made the
@@ -198,17 +202,18 @@ class Desk:
     def fees(self, by: list[str] | None = None, freq: str | None = None, tz: str = "UTC",
              basis: Basis = "settled", period: str | None = None) -> Answer:  # fmt: skip
         """Fees of completed transfers: count, amount and fee by columns (type, asset, profile_id,
-        crypto_network …) and per `freq` (D, W, MS …), of a `period` such as 2026-10 or of all."""
+        crypto_network …) and per `freq` (D, W, MS …), of a `period` such as 2026-10 or of all.
+        `remark` says what is missing of the period."""
         wanted = ["type", "asset"] if by is None else by
-        frame = self._period(period, tz, basis)
-        return {"rows": rows_of(fee_analysis.summary(frame, wanted, freq, tz, basis))}
+        frame, remark = self._period(period, tz, basis)
+        return {"rows": rows_of(fee_analysis.summary(frame, wanted, freq, tz, basis)), **remark}
 
     def flows(self, freq: str = "MS", tz: str = "UTC", basis: Basis = "settled",
               period: str | None = None) -> Answer:  # fmt: skip
         """What completed transfers brought and took: inflow, outflow and net by period, profile and
-        asset."""
-        found = flow_analysis.net(self._period(period, tz, basis), freq, tz, basis=basis)
-        return {"rows": rows_of(found)}
+        asset. `remark` says what is missing of a `period`."""
+        frame, remark = self._period(period, tz, basis)
+        return {"rows": rows_of(flow_analysis.net(frame, freq, tz, basis=basis)), **remark}
 
     def transfers(
         self,
@@ -282,14 +287,31 @@ class Desk:
                 "next": f"people run: {made.command}; then "
                         f"fundlab withdraw --approved {shlex.quote(str(made.path))}"}  # fmt: skip
 
-    def _period(self, period: str | None, tz: str, basis: Basis) -> pd.DataFrame:
-        frame = self._store.read("transfers", settled=True)
+    def _period(self, period: str | None, tz: str, basis: Basis) -> tuple[pd.DataFrame, Answer]:
+        """The transfers of ``period``, and what is missing of them."""
+        from fundlab.reports.inputs import check_known
+
+        frame, judged = self._store.read("transfers", settled=True), reconcile.judge(self._store)
         if period is None:
-            return frame
+            return frame, {}
         first, end = period_bounds(period, tz)
+        check_known(period, first, end, self._known_until(), judged)
         at = frame["settled_at" if basis == "settled" else "created_at"]
         begin, stop = (pd.Timestamp(ns, unit="ns", tz="UTC") for ns in (first, end))
-        return frame[(at >= begin) & (at < stop)]
+        return frame[(at >= begin) & (at < stop)], self._remark(judged, first, end, basis)
+
+    def _known_until(self) -> int:
+        from fundlab.reports.job import last_publication
+
+        return last_publication(self._store)
+
+    def _remark(self, judged: Judgement, first: int, end: int, basis: Basis) -> Answer:
+        """What is missing of that which moved from ``first`` until ``end``, if anything is."""
+        said, known = judged.lacks(first, basis), self._known_until()
+        if end > known:
+            until = pd.Timestamp(known, unit="ns", tz="UTC")
+            said += f" What is known ends at {until:%Y-%m-%d %H:%M} UTC."
+        return {"remark": said.strip()} if said else {}
 
 
 def server(store: Store, requests: Path | None = None) -> Any:

@@ -25,15 +25,15 @@ from fundlab.analysis.books import (
 from fundlab.analysis.counting import KEYS, moment_of
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import TIME, Workbench
+from fundlab.analysis.reconcile import judge
 from fundlab.base.errors import InvalidRequest
 from fundlab.base.exact import EXACT
 from fundlab.base.periods import period_bounds
 from fundlab.evidence.closes import Close, closes_of
 from fundlab.evidence.table_store import TableStore
-from fundlab.evidence.verdict import judge_accounts
 from fundlab.exports.files import replacing
 from fundlab.exports.ledgers import WRITERS, Books, Format
-from fundlab.reports.inputs import check_begun, moment
+from fundlab.reports.inputs import check_known, moment
 from fundlab.reports.job import last_publication
 from fundlab.settings.labels import names_given
 from fundlab.store.duck import own_connection
@@ -80,13 +80,13 @@ def books_of(
     Where the period before it is closed, too, the books go on from those, in whatever zone its days
     were: what changed in earlier periods since is an entry on the first day for each transfer, and
     nothing is opened. Else, and with ``alone``, they begin with an entry of the balances that there
-    were. Each balance that the
-    service reported after the period's end, and that has not moved since, is asserted as it was
-    when the period ended: of a period that is not over there is none.
+    were: where the store begins within the period, those of that time. The title says what is
+    missing. Each balance that the service reported after the period's end, and that has not moved
+    since, is asserted as it was when the period ended: of a period that is not over there is none.
 
     ``tz`` is the zone of the period's days, by default the one it was first closed in, else UTC.
     Raises ``InvalidRequest`` for another one than that, ``AnalysisError`` for a period that has not
-    begun by what is known.
+    begun by what is known, or is over before the store begins.
     """
     # The first close of each period: what came later is a correction.
     closes: dict[str, Close] = {}
@@ -102,9 +102,12 @@ def books_of(
     zone = tz or ("UTC" if close is None else close.tz)
     first, end = period_bounds(period, zone)
     known_as = "not closed: they may change" if close is None else f"as closed at {close.record.at}"
+    judgement = judge(store, pin=_pin(close))
+    lacking = judgement.lacks(first, basis)
+    begin = first if judgement.since is None else max(first, judgement.since.value)
     if close is None:
         known_until = last_publication(store)
-        check_begun(period, first, known_until)
+        check_known(period, first, end, known_until, judgement)
         if known_until < end:
             known_as = f"not over: known until {moment(known_until):%Y-%m-%d %H:%M} UTC"
     # The periods before by their names: those closed in other zones end at other moments.
@@ -112,17 +115,18 @@ def books_of(
     before = None if alone else next((closes[name] for name in ends if ends[name] == first), None)
     known = [one for name, one in closes.items() if ends[name] <= first or one is close]
     chart = Accounts.read(accounts, _names(known, frozen=close is not None))
+    opening = judgement.opening if close is None else close.opening
     opened: frozenset[str] = frozenset()
     by = moment_of(basis)
     connection = own_connection()
     now = _transfers(store, basis, close, connection)
     with Workbench(now, by) as bench:
         if before is None:
-            rows = _booked(bench, now, basis, _opening(store, close), chart, (first, end))
+            rows = _booked(bench, now, basis, opening, chart, (begin, end))
         else:
             earlier = books_of(store, before.period, accounts=accounts, basis=basis, tz=before.tz)
             opened = earlier.opened | {*earlier.accounts()}
-            every = _booked(bench, now, basis, _opening(store, close), chart)
+            every = _booked(bench, now, basis, opening, chart)
             known_then = _transfers(store, basis, before, connection)
             then = _booked(bench, known_then, basis, before.opening, chart)
             start = max(first, before.end)
@@ -133,10 +137,11 @@ def books_of(
         rows = in_entries(bench, rows, zone)
         entries = bench.collect(rows.select(*ENTRIES.names)).cast(ENTRIES)
         assertions = _observed(bench, now, basis, store, close, chart, end)
-    begin = "begin with opening balances" if before is None else f"go on from {before.period}"
-    service = (store.service() or {}).get("base_url", "")
+    begins = "begin with opening balances" if before is None else f"go on from {before.period}"
+    said = [f"Books of {period} ({basis} basis), {known_as}; {begins}.", lacking]
+    said.append((store.service() or {}).get("base_url", ""))
     return Books(
-        title=f"Books of {period} ({basis} basis), {known_as}; {begin}. {service}".rstrip(),
+        title=" ".join(filter(None, said)),
         first=_day(first, zone),
         last=_day(end - 1, zone),
         entries=entries,
@@ -170,11 +175,6 @@ def _transfers(
         "transfers", connection=connection, settled=basis == "settled", pin=_pin(close)
     )
     return cast("duckdb.DuckDBPyRelation", rows)
-
-
-def _opening(store: TableStore, close: Close | None) -> pd.DataFrame:
-    """What was taken over from the service."""
-    return judge_accounts(store.accounts()).opening if close is None else close.opening
 
 
 def _booked(

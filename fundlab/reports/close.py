@@ -189,13 +189,9 @@ def _obstacles(
     if more > 0:
         accepted = [*accepted[:_SHOWN], f"And {number_of(more, 'more problem')}: see verify."]
     judged = found.judgement
-    if judged is not None and judged.since is not None and not judged.has(first):
-        whole = judged.since.value >= end
-        (refused if whole else accepted).append(
-            f"The store begins at {judged.since:%Y-%m-%d %H:%M} UTC, "
-            f"{'after' if whole else 'within'} {period}: 'fundlab sync --full' fetches the "
-            "transfers before that."
-        )
+    if judged is not None and (lacking := judged.lacks(first, basis)):
+        all_of_it = judged.since is not None and judged.since.value >= end
+        (refused if all_of_it else accepted).append(lacking)
     if judged is None or judged.state == "nothing_to_compare":
         accepted.append("No balance was compared." if judged is None else judged.text)
     else:

@@ -185,27 +185,24 @@ class Report(Shown):
 
     @property
     def remark(self) -> str:
-        """What a reader must know of the period: that it is not over, or was over before all that
-        is known, or begins before the store does."""
-        if self.first is not None and not self.verdict.has(self.first.value):
-            return (
-                f"The period begins at {self.first:%Y-%m-%d %H:%M} UTC, and the store at "
-                f"{self.verdict.since:%Y-%m-%d %H:%M} UTC: what moved before that is not in it, "
-                "and the opening is of that time; 'fundlab sync --full' fetches it."
-            )
+        """What a reader must know of the period: what the store lacks of it, and that it is not
+        over, or was over before all that is known."""
+        said = []
+        if self.first is not None:
+            said.append(self.verdict.lacks(self.first.value, self.basis))
         if self.known_from is not None:
-            return (
+            said.append(
                 "The period ends before the first transfer that is known, of "
                 f"{self.known_from:%Y-%m-%d %H:%M} UTC."
             )
-        if self.ends is None:
-            return ""
-        if self.as_of >= self.ends:
-            return (
+        if self.ends is not None and self.as_of >= self.ends:
+            said.append(
                 f"The period ends at {self.ends:%Y-%m-%d %H:%M} UTC, and its transfers are known "
                 f"until {self.end:%Y-%m-%d %H:%M} UTC only: sync the store."
             )
-        return f"The period is not over: it ends at {self.ends:%Y-%m-%d %H:%M} UTC."
+        elif self.ends is not None:
+            said.append(f"The period is not over: it ends at {self.ends:%Y-%m-%d %H:%M} UTC.")
+        return " ".join(filter(None, said))
 
     @property
     def payments_line(self) -> str:

@@ -217,3 +217,15 @@ def check_begun(period: str, first: int, known_until: int) -> None:
             f"period={period!r} has not begun: it starts at {start}, and what is known ends at "
             f"{end}; give an earlier period, or sync the store first"
         )
+
+
+def check_known(period: str, first: int, end: int, known_until: int, judgement: Judgement) -> None:
+    """:func:`check_begun`; and raises ``AnalysisError`` for a period that is over before the store
+    begins."""
+    check_begun(period, first, known_until)
+    if judgement.since is not None and judgement.since.value >= end:
+        raise AnalysisError(
+            f"period={period!r} is over before the store begins, at "
+            f"{judgement.since:%Y-%m-%d %H:%M} UTC; give a later period, or run 'fundlab sync "
+            "--full' first"
+        )

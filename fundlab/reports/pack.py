@@ -170,7 +170,7 @@ def read_pack(
             for period in (close.period, period_before(close.period, tz))
         ]
         now, then = (span.of(placed(transfers, close.basis), PLACED) for span in spans)
-        has_before = judgement.has(spans[1].first)
+        has_before = not judgement.lacks(spans[1].first or 0, close.basis)
         flux = changes_against(then, now.filter(f"NOT {INTERNAL}"), known=has_before)
         sizes = {"transfers": count(transfers)}
     seen.rows.forget()  # Typst takes as much again
@@ -192,9 +192,7 @@ def read_pack(
         facts_of(close, store.service() or {}, sorted({*lines["profile_id"]}), records, bank),
         content["figures"]["text"],
         unexplained(judgement, lines),
-        accepted is None
-        and not judgement.is_alarming
-        and judgement.state != "nothing_to_compare",
+        accepted is None and judgement.tone == "good",
         tuple(exceptions),
         {
             "roll-forward": roll,
@@ -622,7 +620,7 @@ def pack_sections(pack: Pack) -> list[Section]:
             "profiles left out: what is at least a twentieth of what moved of an asset, and the "
             "transfers that make it. The file of this table has all.",
             ("flux", "No change is that large." if pack.has_before
-             else "The store begins after that period did: there is nothing to compare with."),
+             else "The store has not all of that period: there is nothing to compare with."),
         ),
         section(
             "open", "Open items", f"Times are in {pack.close.tz}, here and below.",

@@ -193,6 +193,37 @@ def test_a_store_that_begins_late_and_breaks_or_is_empty() -> None:
     assert some.detail.startswith("No balance was ever fetched, so nothing proves the 9 transfers")
 
 
+DAY = 24 * 60 * MINUTE
+
+
+def test_what_a_store_that_begins_late_lacks() -> None:
+    """It begins on the second day; one balance was first seen at noon, one on the third day, with
+    an opening, and one on the fourth day, with none."""
+    found = judged(
+        account(at(36 * 60, "5", "5"), asset="A", now="5"),
+        account(at(48 * 60, "6", "5"), asset="B", now="5", opening="1"),
+        account(at(72 * 60, "5", "5"), asset="C", now="5"),
+        begins=DAY,
+    )
+    end = "; 'fundlab sync --full' fetches it."
+    before = (
+        "The store begins at 1970-01-02 00:00 UTC: what moved from {} until then is not in it, and "
+        "the opening is of that time" + end
+    )
+    assert found.lacks(0, "settled") == before.format("1970-01-01 00:00 UTC")
+    assert found.lacks(DAY - 1, "created") == before.format("1970-01-01T23:59:59.999999999+00:00")
+    assert found.lacks(DAY, "created") == found.lacks(2 * DAY, "settled") == ""
+    late = (
+        "The store begins at 1970-01-02 00:00 UTC, and its openings were observed until "
+        "1970-01-03 00:00 UTC: what was made before the one and settled before the other is in "
+        "the opening, not among what moved" + end
+    )
+    assert found.lacks(DAY, "settled") == found.lacks(2 * DAY - 1, "settled") == late
+    assert judged(agrees(), begins=None).lacks(0, "settled") == ""
+    unseen = judged(unasked(), begins=DAY)
+    assert (unseen.lacks(DAY, "settled"), unseen.lacks(0, "settled")[:9]) == ("", "The store")
+
+
 @pytest.mark.parametrize(
     ("one", "late", "line"),  # rebuilt, reported, difference, status, proof, proved until
     [

@@ -103,6 +103,49 @@ def test_a_period_that_has_not_begun_has_no_books() -> None:
         books_of(fl.sample(), "2027-01")
 
 
+def test_the_books_of_a_store_that_begins_late_begin_with_it(tmp_path: Path) -> None:
+    """400 came in May, 600 in July and 77 from August on; the store begins on 1 August."""
+    service = FakeService(honours={"created_at", "updated_at", "ids"}, complete=True)
+    for n, (day, total) in enumerate(
+        {"05-01": "400", "07-01": "600", "08-05": "7", "09-05": "70"}.items()
+    ):
+        made = dict.fromkeys(("created_at", "updated_at"), f"2026-{day}T00:00:00Z")
+        service.transfers.append(transfer(n, amount=total, total=total, **made))
+    now = [pd.Timestamp("2026-08-06", tz="UTC").value]
+    store, path = fl.Store(tmp_path / "store", clock=lambda: now[0]), tmp_path / "books.beancount"
+    last = service.transfers.pop()
+    tables = ["transfers", "balances"]
+    store.sync(service, tables, since="2026-08-01")  # type: ignore[arg-type]
+    service.transfers.append(last)
+    now[0] = pd.Timestamp("2026-11-02", tz="UTC").value
+    store.sync(service, tables)  # type: ignore[arg-type]
+    with pytest.raises(
+        AnalysisError, match=r"'2026-06' is over before the store begins, at 2026-08"
+    ):
+        write_books(store, "2026-06", path, "beancount")
+    assert not path.exists()
+    books = write_books(store, "2026-Q3", path, "beancount")
+    assert "The store begins at 2026-08-01 00:00 UTC: what moved from 2026-07-01" in books.title
+    assert books.title in path.read_text(encoding="utf-8")
+    assert [amount for *_, amount in books.assertions] == [Decimal(1077)]
+    assert next(iter(judged(path).values())) == Decimal(1077)
+    assert [
+        (day, {row["debit"] or row["credit"] for row in rows}) for day, rows in by_day(books)
+    ] == [
+        (date(2026, 8, 1), {Decimal(1000)}),
+        (date(2026, 8, 5), {Decimal(7)}),
+        (date(2026, 9, 5), {Decimal(70)}),
+    ]
+    assert "The store begins" not in books_of(store, "2026-09").title
+    drawn = fl.audit.sample("2026-Q3", store, size=1)
+    assert "what moved from 2026-07-01 00:00 UTC until then is not" in drawn.facts["Missing"]
+    assert "Missing" not in fl.audit.sample("2026-08", store, size=1).facts
+
+
+def by_day(books: Books) -> list[tuple[date, list[Row]]]:
+    return [(rows[0]["date"], rows) for _, rows in books.groups()]
+
+
 def test_a_balance_is_asserted_where_it_was_reported_after_the_end(tmp_path: Path) -> None:
     """One that the service refuses since the 20th says nothing of the 31st."""
 

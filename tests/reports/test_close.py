@@ -502,25 +502,35 @@ def test_the_pack_is_green_only_where_nothing_was_closed_in_spite_of(
 
 
 def test_what_was_before_the_store_begins_is_in_no_period_without_a_word(tmp_path: Path) -> None:
-    """Four deposits of 10.50, the store begins between the second and the third."""
-    days = [FEBRUARY + number * DAY for number in (1, 10, 15, 35)]
+    """Four deposits of 10.50; the store begins, and is first synced, about the third."""
+    days = [FEBRUARY + number * DAY for number in (1, 10, 12, 35)]
     service = FakeService([
         transfer(n, **dict.fromkeys(("created_at", "updated_at"), months.text(at)))
         for n, at in enumerate(days)
     ])  # fmt: skip
     now = [FEBRUARY + 13 * DAY]
     store = fl.Store(tmp_path / "store", clock=lambda: now[0])
-    late = [service.transfers.pop() for _ in range(2)]
+    last = service.transfers.pop()
     store.sync(service, since="2026-02-12")  # type: ignore[arg-type]
-    service.transfers += late
+    service.transfers.append(last)
     now[0] = MARCH + 40 * DAY
     store.sync(service)  # type: ignore[arg-type]
-    with pytest.raises(CloseRefused, match="begins at 2026-02-12 00:00 UTC, after 2026-01"):
+    lacks = (
+        "The store begins at 2026-02-12 00:00 UTC: what moved from 2026-{}-01 00:00 UTC until then "
+        "is not in it, and the opening is of that time; 'fundlab sync --full' fetches it."
+    )
+    with pytest.raises(CloseRefused) as refused:
         store.close("2026-01", with_breaks="known")
-    with pytest.raises(CloseRefused, match="begins at 2026-02-12 00:00 UTC, within 2026-02"):
+    assert list(refused.value.obstacles) == [lacks.format("01")]
+    with pytest.raises(CloseRefused) as refused:
         store.close("2026-02")
+    assert list(refused.value.obstacles) == [lacks.format("02")]
     report = fl.report(store, "2026-02")
-    assert "The period begins at 2026-02-01 00:00 UTC, and the store at 2026-02-12" in report.text
+    assert report.remark == lacks.format("02")
+    quarter = fl.report(store, "2026-Q2", as_of=months.text(MARCH + 40 * DAY))
+    assert quarter.remark == "The period is not over: it ends at 2026-07-01 00:00 UTC."
+    both = fl.report(store, "2026").remark
+    assert both == f"{lacks.format('01')} The period is not over: it ends at 2027-01-01 00:00 UTC."
     assert report.balances[["opening", "inflow", "closing"]].values.tolist() == [
         [D("21"), D("10.5"), D("31.5")]
     ]
@@ -535,6 +545,65 @@ def test_what_was_before_the_store_begins_is_in_no_period_without_a_word(tmp_pat
     march = fl.report(store, "2026-03")
     assert (march.before, march.frames["flux"].empty) == ("2026-02", False)
     store.close("2026-02")
+
+
+def test_a_month_says_that_what_was_made_before_the_store_begins_may_have_settled_in_it(
+    tmp_path: Path,
+) -> None:
+    """A deposit of 10.50 was made in January and settled on 3 February, another was made and
+    settled on 6 February; the store begins on 1 February, and was first synced on 10 March."""
+    days = [(FEBRUARY - 2 * DAY, FEBRUARY + 2 * DAY), (FEBRUARY + 5 * DAY, FEBRUARY + 5 * DAY)]
+    service = FakeService(
+        [transfer(n, created_at=months.text(made), updated_at=months.text(settled))
+         for n, (made, settled) in enumerate(days)],
+        complete=True,
+    )  # fmt: skip
+    now = [MARCH + 9 * DAY]
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    tables = ["transfers", "balances"]
+    store.sync(service, tables, since="2026-02-01")  # type: ignore[arg-type]
+    now[0] = MARCH + 40 * DAY
+    service.transfers.append(
+        transfer(9, profile_id="p-2", **dict.fromkeys(("created_at", "updated_at"),
+                                                      months.text(now[0] - DAY)))
+    )  # fmt: skip
+    store.sync(service, tables)  # type: ignore[arg-type]
+    lacks = (
+        "The store begins at 2026-02-01 00:00 UTC, and its openings were observed until 2026-03-10 "
+        "00:00 UTC: what was made before the one and settled before the other is in the opening, "
+        "not among what moved; 'fundlab sync --full' fetches it."
+    )
+    for period in ("2026-02", "2026-03"):
+        with pytest.raises(CloseRefused) as refused:
+            store.close(period)
+        assert list(refused.value.obstacles) == [lacks]
+        assert fl.report(store, period).remark == lacks
+        assert fl.report(store, period, basis="created").remark == ""
+    later = fl.report(store, "2026-04")
+    assert later.remark == "The period is not over: it ends at 2026-05-01 00:00 UTC."
+    closed = store.close("2026-02", with_breaks="the opening is the service's")
+    assert closed.lines["amount"].tolist() == [*map(D, ("10.5", "10.5", "21", "0", "0"))]
+    store.close("2026-02", basis="created")
+    store.sync(service, full=True)  # type: ignore[arg-type]
+    assert fl.report(store, "2026-02").remark == ""
+    assert store.restatements()["basis"].unique().tolist() == ["settled"]
+
+
+def test_the_pack_of_a_store_that_begins_late_is_as_its_report(tmp_path: Path) -> None:
+    """Movements are proved, balances are not: no more than a warning in either."""
+    now = [FEBRUARY - DAY]
+    days = (FEBRUARY - 90 * DAY, FEBRUARY + DAY)
+    service = FakeService([
+        transfer(n, **dict.fromkeys(("created_at", "updated_at"), months.text(at)))
+        for n, at in enumerate(days)
+    ])  # fmt: skip
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service, since="2026-01-15")  # type: ignore[arg-type]
+    now[0] = MARCH + DAY
+    store.sync(service)  # type: ignore[arg-type]
+    page = reports.write_pack(store, store.close("2026-02"), tmp_path / "pack")[0]
+    assert '<section class="verdict warn"' in page.read_text(encoding="utf-8")
+    assert fl.report(store, "2026-02").tone == "warn"
 
 
 def test_the_pack_nets_no_differences_and_names_what_was_accepted_before_the_close(
