@@ -90,10 +90,11 @@ def build(
     not settled belongs to when it was created) or ``created``. ``restated`` (``profile_id``,
     ``asset``, ``amount``) is what leads from the closing of the last close to what is known now of
     the opening: a line of its own. ``moved`` are the closed periods that have moved, ``bank`` is
-    the reconciliation of the same days with the bank. ``gone``
-    says what the service lists no more (``gone_lines``). ``names`` are what profiles,
-    accounts and addresses are called, by their ids in small letters. ``max_age`` is that
-    of the prices by which balances are worth dollars (:func:`fundlab.value.of`).
+    the reconciliation of the same days with the bank. ``gone`` are lines beside those of
+    ``moved``: on what the service lists no more, or a close that it does not go on from.
+    ``names`` are what profiles, accounts and addresses are called, by their ids in small letters.
+    ``max_age`` is that of the prices by which balances are worth dollars
+    (:func:`fundlab.value.of`).
     No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
     not begun by then.
     """

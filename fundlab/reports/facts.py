@@ -62,7 +62,8 @@ class Report(Shown):
         ``profile_id``, ``asset``, ``opening``, ``inflow``, ``outflow``, ``closing``, ``held`` by
         pending debits (on the settled basis those pending when the period ended, of which some
         settled or failed later), ``available``; where the last close would now be another one,
-        ``opening`` is its closing, and ``restated`` leads from there to what is known now.
+        and has its days in the same zone, ``opening`` is its closing, and ``restated`` leads from
+        there to what is known now.
     ``roll_forward``
         as ``balances.roll_forward``, with the line ``restatement`` after such an opening.
     ``restatements``

@@ -179,12 +179,19 @@ def read_report(
                 f"bank: it is reconciled for {bank.first} to {bank.last}, the report is of "
                 f"{days[0]} to {days[1]}; reconcile the same period"
             )
-    moved, restated = [], None
+    moved, restated, untied = [], None, []
     if "moved" not in given:
         moved = restatements(store, as_of=when)
     if moved and period is not None:
-        last = last_close(store, basis, period_bounds(period, tz)[0], when)
+        last = last_close(store, basis, period_bounds(period, tz)[0], tz, when)
         restated = next((one.difference for one in moved if one.close == last), None)
+        if last is not None and restated is not None and last.end != _end(last, tz):
+            restated = None  # of what moved between the two ends the report has its share
+            untied.append(
+                f"{last} was closed with days in {last.tz}, and this report's days are in {tz}: "
+                "its openings are those known now, without a line that leads from that closing to "
+                f"them; a report with --tz {last.tz} (tz={last.tz!r}) has it."
+            )
     facts: dict[str, Any] = {
         "title": f"Funding report {period}" if period else "Funding report",
         "as_of": when,
@@ -198,7 +205,7 @@ def read_report(
         "restated": restated,
         "moved": moved,
         "bank": bank,
-        "gone": gone_lines(store.records(as_of=when)),
+        "gone": [*gone_lines(store.records(as_of=when)), *untied],
         "names": names_given(),
         **given,
     }
@@ -230,12 +237,17 @@ def _transfers(
 
 
 def last_close(
-    store: TableStore, basis: Basis, before: int, as_of: Moment | None = None
+    store: TableStore, basis: Basis, before: int, tz: str, as_of: Moment | None = None
 ) -> Close | None:
-    """The close in force of the last period that ended until ``before`` (ns)."""
+    """The close in force of the last period that, with its days in ``tz``, ended until ``before``
+    (ns): it may have been closed in another zone."""
     found = [one for one in closes_in_force(store, as_of)
-             if one.basis == basis and one.end <= before]  # fmt: skip
-    return max(found, key=lambda one: one.end, default=None)
+             if one.basis == basis and _end(one, tz) <= before]  # fmt: skip
+    return max(found, key=lambda one: _end(one, tz), default=None)
+
+
+def _end(close: Close, tz: str) -> int:
+    return period_bounds(close.period, tz)[1]
 
 
 def catch_up(

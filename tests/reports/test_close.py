@@ -641,6 +641,42 @@ def test_the_pack_nets_no_differences_and_names_what_was_accepted_before_the_clo
         assert path.read_bytes() == other.read_bytes(), path.name
 
 
+def test_a_report_goes_on_from_no_close_with_days_in_another_zone(tmp_path: Path) -> None:
+    """January and February are closed in New York: February's closing is of five hours later."""
+    now = [MARCH + DAY]
+    service = FakeService(honours={"created_at", "updated_at", "ids"}, complete=True)
+
+    def made(name: str, at: str, amount: int) -> None:
+        times = dict.fromkeys(("created_at", "updated_at"), f"2026-{at}:00:00Z")
+        amounts = dict.fromkeys(("amount", "total"), str(amount))
+        service.transfers.append(transfer(0, id=name, **amounts, **times))
+
+    for name, at, amount in (("a", "01-15T00", 100), ("b", "02-15T00", 60), ("c", "03-01T02", 5)):
+        made(name, at, amount)
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service)  # type: ignore[arg-type]
+    for month in ("2026-01", "2026-02"):
+        store.close(month, tz="America/New_York")
+    made("late", "01-20T00", 3)
+    made("late, too", "03-01T03", 4)
+    now[0] = MARCH + 2 * DAY
+    store.sync(service, full=True)  # type: ignore[arg-type]
+    said = (
+        "2026-02 (settled basis) was closed with days in America/New_York, and this report's days "
+        "are in UTC: its openings are those known now, without a line that leads from that closing "
+        "to them; a report with --tz America/New_York (tz='America/New_York') has it."
+    )
+    report = fl.report(store, "2026-03")
+    assert said in report.moved
+    (row,) = report.balances.to_dict("records")
+    assert (row["opening"], row["inflow"], row["closing"]) == (D(163), D(9), D(172))
+    assert "restated" not in row
+    report = fl.report(store, "2026-03", tz="America/New_York")
+    (row,) = report.balances.to_dict("records")
+    assert (row["opening"], row["restated"], row["closing"]) == (D(165), D(7), D(172))
+    assert said not in report.moved
+
+
 @pytest.mark.parametrize("way", ["failed", "gone"])
 def test_a_closed_balance_of_which_nothing_counts_any_more_is_in_the_next_report(
     tmp_path: Path, way: str
