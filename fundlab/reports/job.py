@@ -285,15 +285,22 @@ def payments_of(store: TableStore) -> Payments:
 
 
 def _note(store: TableStore, found: CaughtUp | Report) -> None:
-    """For ``fundlab status``. What was found before stands until all rows are looked at again."""
+    """For ``fundlab status``. What the report of a period found stands until another one of that
+    period, or a look at all rows: by the report of all of them, or a verification."""
     if isinstance(found, CaughtUp):
-        problems = found.violations
+        problems = {"": found.violations}
     else:
-        problems = len(found.violations)
+        problems = {found.period: len(found.violations)}
+    if isinstance(found, Report) and found.period:
         with suppress(StoreDamaged, KeyError):  # nothing was noted, or nothing that can be read
-            if found.period:
-                problems = max(problems, int(store.runs()["report"]["problems"]))
-    store.note_run("report", {"problems": problems})
+            runs = store.runs()
+            noted = runs["report"]
+            if noted["at"] > runs.get("verify", {}).get("at", ""):
+                problems = noted.get("of_periods", {"": noted["problems"]}) | problems
+    note: dict[str, Any] = {"problems": max(problems.values())}
+    if note["problems"]:
+        note["of_periods"] = {period: count for period, count in problems.items() if count}
+    store.note_run("report", note)
 
 
 @queries

@@ -96,6 +96,39 @@ def test_a_report_is_noted_with_what_it_found(store: fl.Store, tmp_path: Path) -
     assert store.runs()["report"]["problems"] == 0
 
 
+def test_a_report_of_a_period_takes_back_what_an_earlier_one_found_of_it(tmp_path: Path) -> None:
+    """Of the two of September the service mends one before each of the reports."""
+    clock = Clock()
+    made = dict.fromkeys(("created_at", "updated_at"), "2026-09-05T00:00:00Z")
+    service = FakeService(
+        [transfer(n, total="9", amount="8", fee="0", **made) for n in (1, 2)], complete=True
+    )
+    store = fl.Store(tmp_path / "store", clock=clock)
+    days = iter(range(1, 100))
+
+    def problems(*periods: str | None, verify: bool = False, mend: int | None = None) -> int:
+        clock.now = NOW + 24 * HOUR * next(days)
+        if mend is not None:
+            service.transfers[mend] |= {"amount": "9", "updated_at": "2026-10-01T00:00:00Z"}
+        store.sync(service, ["transfers"], full=True)  # type: ignore[arg-type]
+        for period in periods:
+            fl.report(store, period, out=tmp_path / "out", formats=["csv"])
+        if verify:
+            clock.now += HOUR
+            store.verify()
+        return status(store, now=clock.now + HOUR, expect=[]).problems
+
+    assert problems("2026-09") == 2
+    assert problems("2026-10") == 2
+    assert problems("2026-09", mend=0) == 1
+    assert problems(None) == 1
+    assert problems("2026-10") == 1
+    assert problems("2026-09", mend=1) == 1  # all rows had one: maybe it is another one
+    assert problems(verify=True) == 0
+    assert problems("2026-10") == 0
+    assert problems(None) == 0
+
+
 def test_a_run_that_did_not_come_is_told(store: fl.Store, client: fl.Client, clock: Clock) -> None:
     assert told(status(store, now=NOW + 24 * HOUR)) == []
     late = status(store, now=NOW + 26 * HOUR)
