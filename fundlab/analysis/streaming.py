@@ -82,7 +82,7 @@ def write_stream(reader: pa.RecordBatchReader, path: str | Path) -> int:
     coded = [field.name for field in reader.schema if field.type == CODED]
     rows = 0
     with (
-        replacing(Path(path)) as unfinished,
+        replacing(path) as unfinished,
         pq.ParquetWriter(
             unfinished, reader.schema, compression="zstd", compression_level=1, use_dictionary=coded
         ) as writer,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from fundlab.base.errors import InvalidRequest, a_type, shorten
 
 S = TypeVar("S")
+URI_AS_PATH: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|$)")
+"""A ``Path`` makes one slash of the two in a URI."""
 
 
 def local_path(path: str | os.PathLike[str], parameter: str = "path") -> Path:
@@ -23,8 +25,11 @@ def local_path(path: str | os.PathLike[str], parameter: str = "path") -> Path:
     """
     if not isinstance(path, str | os.PathLike):
         raise InvalidRequest(f"{parameter} is {a_type(path)}; give the path of a file or folder")
-    if not os.fspath(path) or "://" in str(path):
-        raise InvalidRequest(f"{parameter}={shorten(str(path))}: give a folder of this machine")
+    text = str(path)
+    if isinstance(path, Path) and URI_AS_PATH.match(text):
+        text = text.replace(":/", "://", 1)
+    if not text or "://" in text:
+        raise InvalidRequest(f"{parameter}={shorten(text)}: give a file or folder of this machine")
     try:
         folder = Path(path).expanduser()
         str(folder).encode()

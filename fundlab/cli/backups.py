@@ -36,7 +36,7 @@ def anchor(
     nothing of this was removed, rolled back or rewritten. Signed with the signing key, if one is
     set.
     """
-    from fundlab.store.disk import replacing
+    from fundlab.exports import replacing
 
     made = existing_store(store).anchor()
     signer = configured_signer()
@@ -44,8 +44,8 @@ def anchor(
         signature = urlsafe_b64encode(signer.sign(made.line.encode())).rstrip(b"=").decode()
         made = replace(made, key=signer.kid, signature=signature)
     if out is not None:
-        with replacing(out) as file:
-            file.write(json.dumps(made.to_json(), indent=0).encode())
+        with replacing(out) as unfinished:
+            unfinished.write_text(json.dumps(made.to_json(), indent=0), encoding="utf-8")
     body = {"anchor": made.signed_line, "file": None if out is None else str(out)}
     answer(body, as_json, made.signed_line)
 

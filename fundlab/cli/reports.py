@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fundlab.base.errors import CloseRefused, FundlabError, number_of
+from fundlab.base.paths import local_path
 from fundlab.base.terminal import BREAKS, answer, explained, say
 from fundlab.cli.banks import BankOptions, takes_bank_options
 from fundlab.cli.options import (
@@ -152,6 +153,8 @@ def close(
     checked_period(period, "PERIOD or --tz", tz or "UTC")
     books = existing_store(store)
     asked = _of_bank(bank, options)
+    if out is not None:
+        out = local_path(out, "out")  # before anything is closed
     for given, name in ((bank, "--bank"), (sample, "--sample")):
         if given and out is None:
             raise typer.BadParameter("give the pack's folder with --out", param_hint=name)

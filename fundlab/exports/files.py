@@ -10,18 +10,19 @@ from pathlib import Path
 
 from fundlab.base.atomic_files import unfinished
 from fundlab.base.errors import InvalidRequest, OutputError, StoreError
+from fundlab.base.paths import local_path
 from fundlab.base.values import check_unicode
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replacing(target: str | os.PathLike[str]) -> Iterator[Path]:
     """A file beside ``target`` to write to; renamed to it at the end, removed on an error. What
     killed runs left of the same target is removed, too. Of a link the file it leads to is replaced.
 
     Missing folders are made, and who may read an earlier file may read the new one, nobody else.
-    Raises ``InvalidRequest`` for a target without a name or with half a character in it,
-    ``OutputError`` where the system refuses and for a device or a pipe, whose place a file would
-    take.
+    Raises ``InvalidRequest`` for a target without a name, with half a character in it or that is
+    no path of this machine, ``OutputError`` where the system refuses and for a device or a pipe,
+    whose place a file would take.
 
     >>> with fl.exports.replacing(folder / "new" / "note.txt") as unfinished:
     ...     unfinished.write_text("complete or not at all") > 0
@@ -29,9 +30,10 @@ def replacing(target: Path) -> Iterator[Path]:
     >>> (folder / "new" / "note.txt").read_text(encoding="utf-8")
     'complete or not at all'
     """
+    check_unicode(str(target), f"path={str(target)!r}")
+    target = local_path(target)
     if not target.name:
         raise InvalidRequest(f"path={str(target)!r} names no file")
-    check_unicode(str(target), f"path={str(target)!r}")
     with writing(target):
         if target.is_symlink():
             target = Path(os.path.realpath(target))

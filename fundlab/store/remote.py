@@ -19,11 +19,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from fundlab.base.errors import InvalidRequest, StoreError, first_line
-from fundlab.base.paths import local_path
+from fundlab.base.paths import URI_AS_PATH, local_path
 from fundlab.base.values import check_unicode
 
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az"})
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|$)")
 _PATTERN: Final = re.compile(r"[*?\[]")
 SCRATCH: Final = Path(".cache") / "fundlab"  # below the user's home
 
@@ -173,7 +172,7 @@ def locate(path: str | os.PathLike[str] | RemotePath, filesystem: Any = None) ->
     """
     if isinstance(path, RemotePath):
         return path
-    if isinstance(path, Path) and _SCHEME.match(str(path)):
+    if isinstance(path, Path) and URI_AS_PATH.match(str(path)):
         raise InvalidRequest(
             f"path={path!r}: a Path makes one slash of the two in a URI: give it as text"
         )

@@ -13,7 +13,7 @@ import pytest
 
 import fundlab as fl
 from fundlab.bank import statements
-from fundlab.base.errors import AnalysisError, StoreError
+from fundlab.base.errors import AnalysisError, InvalidRequest, StoreError
 from fundlab.operate import store as home
 from fundlab.tables import TABLES
 
@@ -117,6 +117,29 @@ def test_a_copy_can_be_written_to(tmp_path: Path) -> None:
     mine = fl.Store(tmp_path / "mine")
     mine.pin("mine")
     assert list(mine.pins()) == ["october", "mine"]
+
+
+def test_what_is_written_from_it_goes_to_no_folder_named_s3(
+    tmp_path: Path, fundlab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command line has made ``s3:/b/x`` of it before anything looks at it."""
+    shutil.copytree(str(fl.sample().path), tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    for command, to in (
+        (("report", "2026-10"), "s3://b/x"),
+        (("close", "2026-10"), "s3://b/x"),
+        (("export", "transfers"), "s3://b/x.csv"),
+        (("books", "2026-10"), "s3://b/x.csv"),
+        (("anchor",), "gs://b/x.json"),
+    ):
+        status, out, err = fundlab(*command, "--store", "mine", "--out", to)
+        assert (status, out) == (1, ""), command
+        assert f"='{to}': give a file or folder of this machine" in err
+    mine = fl.Store("mine")
+    with pytest.raises(InvalidRequest, match=r"path='s3://b/x\.parquet': give a file or folder"):
+        fl.balances.write_running(mine, "s3://b/x.parquet")
+    assert [one.name for one in tmp_path.iterdir()] == ["mine"]
+    assert mine.closes().empty
 
 
 def test_a_wheel_holds_it_where_it_is_looked_for(

@@ -348,7 +348,9 @@ def test_what_is_not_a_store_is_named(store: Any, tmp_path: Path) -> None:
 
 
 def test_a_report_is_written_on_this_machine(october: tuple[Any, Path]) -> None:
-    with pytest.raises(InvalidRequest, match="out='s3://bucket/x': give a folder of this machine"):
+    with pytest.raises(
+        InvalidRequest, match="out='s3://bucket/x': give a file or folder of this machine"
+    ):
         reports.write_report(october[0], "s3://bucket/x")
 
 

@@ -349,6 +349,6 @@ def test_a_backup_in_a_bucket(
         service.transfers.pop()
     with pytest.raises(StoreError, match="there is no backup at s3://books/none"):
         restored("s3://books/none", tmp_path / "none")
-    with pytest.raises(InvalidRequest, match="give a folder of this machine"):
+    with pytest.raises(InvalidRequest, match="give a file or folder of this machine"):
         restored("s3://books/copies/b", "s3://books/elsewhere")
     assert not (tmp_path / "none").exists()
