@@ -59,6 +59,7 @@ def call_of(
     known = next(
         (op for (of, at), op in _OPERATIONS.items() if of == method and at.fullmatch(path)), None
     )
+    changes = known.changes if known else method != "GET"
     content, repeatable, again = None, True, "trying again is safe"
     if method != "GET":
         plain = _plain(body, "body")
@@ -67,13 +68,13 @@ def call_of(
         repeatable = takes and isinstance(plain, dict)
         if repeatable:
             plain["ref_id"] = plain.get("ref_id") or new_ref_id()
-        again = how_to_repeat(plain["ref_id"] if repeatable else None)
+        again = how_to_repeat(plain["ref_id"] if repeatable else None) if changes else again
         content = json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode()
     limit = dict(pairs).get("limit", "")
     return Call(
         f"{method} {path}", method, encoded_target(path, params=pairs),
         scope if scope is not None else known.scope if known else "", content, repeatable, again,
-        rows=int(limit) if limit.isascii() and limit.isdecimal() else _ROWS,
+        rows=int(limit) if limit.isascii() and limit.isdecimal() else _ROWS, changes=changes,
     )  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def read_json(call: Call, reply: Reply) -> Any:
         pass  # its context would show the answer
     raise ProtocolError(
         f"{call.operation}: the answer is not JSON",
-        hint="check the path: is it of the service's interface?" if call.body is None
+        hint="check the path: is it of the service's interface?" if not call.changes
         else "it was probably carried out: look for it before trying again",
         operation=call.operation,
         request_id=reply.request_id,

@@ -130,7 +130,7 @@ class Caller:
             return self._existing(model, name, given, conflict)
 
         # What came, and whether it is about what was asked: a proxy may have mixed two up.
-        hint = how_to_repeat(given.get("ref_id")) if asked else None
+        hint = how_to_repeat(given.get("ref_id")) if operation.changes else None
         problem: CallError
         try:
             answer: Any = read_answer(
@@ -160,7 +160,7 @@ class Caller:
                 request_id=reply.request_id,
                 status=reply.status,
             )
-        raise problem.doubted() if asked else problem
+        raise problem.doubted() if operation.changes else problem
 
     def _existing(
         self, model: type[R], name: str, given: Mapping[str, Any], conflict: Conflict
@@ -243,7 +243,7 @@ class Caller:
             body, asked = body_bytes(request, name), request.to_json()
             # A second one is stopped by the ref_id, by which the service knows the first.
             repeatable = given.get("ref_id") is not None
-            again = how_to_repeat(given.get("ref_id"))
+            again = how_to_repeat(given.get("ref_id")) if operation.changes else again
         try:
             target = encoded_target(operation.path, given, params)
         except InvalidRequest as error:
@@ -252,7 +252,7 @@ class Caller:
             rows = dict(params).get("limit", "")
             call = Call(
                 name, operation.method, target, operation.scope, body, repeatable, again,
-                rows=int(rows) if rows.isdecimal() else 1,
+                rows=int(rows) if rows.isdecimal() else 1, changes=operation.changes,
             )  # fmt: skip
             return self.transport.send(call), asked
         raise InvalidRequest(problem)

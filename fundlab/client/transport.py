@@ -97,7 +97,7 @@ class Call:
 
     ``repeatable``: sending the same bytes twice does no more than sending them once. ``again``:
     what to do when it is unknown whether it was carried out. ``rows``: how many the answer has at
-    most, which bounds its size.
+    most, which bounds its size. ``changes``: it may do more than read.
     """
 
     operation: str
@@ -108,6 +108,7 @@ class Call:
     repeatable: bool = False
     again: str = "trying again is safe"
     rows: int = 1
+    changes: bool = True
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class Transport:
         env, settings = self._env, self._settings
         started, request_id = env.clock(), env.new_id()
         deadline = started + settings.call_timeout
-        changes = call.method != "GET"
+        changes = call.changes and call.method != "GET"
         tried = Attempted(
             call.operation, call.operation, request_id, call.scope, call.again, changes=changes
         )

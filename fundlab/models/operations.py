@@ -67,6 +67,11 @@ class Operation:
         paged = self.answer if self.query else None
         object.__setattr__(self, "items", next(iter(paged.model_fields)) if paged else None)
 
+    @property
+    def changes(self) -> bool:
+        """Whether it may do more than read: a quote moves nothing, and no list shows it."""
+        return self.method != "GET" and self.answer is not CryptoWithdrawalFee
+
 
 _TRANSFER = "/v2/transfer"
 OPERATIONS: Final[Mapping[str, Operation]] = {

@@ -76,6 +76,40 @@ def test_a_problem_of_the_service_settles_it(
     assert not caught.value.in_doubt
 
 
+# ------------------------------------------------------------------ a quote moves nothing
+
+QUOTE = {"asset": "USDC", "destination_address": "0x1", "crypto_network": "BASE", "amount": "10"}
+MIXED_UP = answer({"id": "q", "fee": "0.1", "asset": "USDG"})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [problem(503), reset, answer(b"<html>"), MIXED_UP],
+)
+@pytest.mark.parametrize("by_path", [False, True])
+def test_a_quote_is_never_in_doubt(
+    given: Any, by_path: bool, server: scripted.Scripted, make_client: Callable[..., Client]
+) -> None:
+    """It changes nothing, and no operation lists quotes; it is not sent again by itself (§4.16)."""
+    client = make_client(environment=skipping())
+    server.script(given)
+
+    def ask() -> Any:
+        if by_path:
+            return client.post("/v2/transfer/fees/crypto-withdrawal", QUOTE)
+        return client.create_crypto_withdrawal_fee(**QUOTE)
+
+    if by_path and given == MIXED_UP:  # what a path answers is not compared
+        assert ask()["asset"] == "USDG"
+        return
+    with pytest.raises(errors.CallError) as caught:
+        ask()
+    assert not caught.value.in_doubt
+    assert "carried out" not in str(caught.value)
+    assert "look for it" not in str(caught.value)
+    assert len(server.received) == 1
+
+
 # ------------------------------------------------------------------ each create has its ref_id
 
 
