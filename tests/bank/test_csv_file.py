@@ -127,6 +127,7 @@ def test_a_table_without_a_header_is_of_what_can_be_read_to_its_end() -> None:
     ("lines", "told"),
     [
         ([], "it is empty"), ([",", " , "], "a date and an amount column are needed|it is empty"),
+        ([",", "when,,much", "x,y,z"], "the columns are 'when, , much'"),
         (["x,y"] * 40 + ["Date,Amount", "2026-10-01,5"], "a date and an amount column are needed"),
         # What cannot be read to its end is not read up to there.
         (["Account 1", "Date,Amount,Memo", "2026-10-01,5,x", '2026-10-02,7,"a"b'],

@@ -203,6 +203,19 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         bank.read(two)
 
 
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_what_entries_of_one_way_come_to_fits_its_column(sign: str, tmp_path: Path) -> None:
+    """The largest amount and 0.5; and 1, which is one digit more."""
+    largest, column = f"{sign}{'9' * 20}", "credit_sum" if not sign else "debit_sum"
+    file = written(tmp_path / "file", f"2026-10-01,{largest},x", f"2026-10-01,{sign}0.5,y")
+    assert bank.read(file, account="A", asset="USD").statements[column].tolist() == [
+        D("9" * 20 + ".5")
+    ]
+    written(file, f"2026-10-01,{largest},x", f"2026-10-01,{sign}1,y")
+    with pytest.raises(AnalysisError, match=r"line 1: .* has more than 20 integer"):
+        bank.read(file, account="A", asset="USD")
+
+
 def test_the_last_word_of_a_person_counts() -> None:
     import pandas as pd
 

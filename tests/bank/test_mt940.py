@@ -57,7 +57,8 @@ def test_a_page_has_what_its_fields_say(fields: tuple[str, ...], found: dict[str
 
 def test_a_balance_in_another_currency_contradicts_the_others() -> None:
     page = page_of(OPENS, ":62F:C260131EUR8,50")
-    assert [one[:3] for one in page.contradictions] == [("currency", "USD", "EUR")]
+    said = ":62F: is in EUR, the others in USD"
+    assert page.contradictions == [("currency", "USD", "EUR", said)]
     assert page.asset == "USD"
 
 
