@@ -128,6 +128,7 @@ def test_a_table_without_a_header_is_of_what_can_be_read_to_its_end() -> None:
     [
         ([], "it is empty"), ([",", " , "], "a date and an amount column are needed|it is empty"),
         ([",", "when,,much", "x,y,z"], "the columns are 'when, , much'"),
+        (["when;much", 'x,"y"z;5'], "the columns are 'when, much'"),
         (["x,y"] * 40 + ["Date,Amount", "2026-10-01,5"], "a date and an amount column are needed"),
         # What cannot be read to its end is not read up to there.
         (["Account 1", "Date,Amount,Memo", "2026-10-01,5,x", '2026-10-02,7,"a"b'],

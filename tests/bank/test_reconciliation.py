@@ -545,6 +545,72 @@ def test_an_open_transfer_is_in_transit_or_an_error(
     )  # fmt: skip
 
 
+def test_what_the_bank_booked_before_it_settled_is_carried_to_the_month_it_does(
+    tmp_path: Path,
+) -> None:
+    rows = paid([transfer("t", 70, 31), transfer("u", -5, 40)])
+    first = read_csv(tmp_path, "2026-01-31,70,70,r1,x")
+    january = bank.reconcile(rows, first, "2026-01")
+    (item,) = january.items.to_dict("records")
+    assert (item["side"], item["amount"], item["cleared_on"]) == ("bank", -70, date(2026, 2, 1))
+    second = read_csv(tmp_path, "2026-02-11,-5,65,r2,y")
+    february = bank.reconcile(rows, second, "2026-02", carried=january.items)
+    check_that_it_foots(february)
+    assert (len(february.matching.groups), february.items.empty, february.ok) == (2, True, True)
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_what_a_closed_month_booked_is_not_taken_by_what_is_booked_twice(
+    carries: bool, tmp_path: Path
+) -> None:
+    """The last day's 70 once more, on the first of the next month."""
+    rows = paid([transfer("t", 70, 30), *[transfer("open", 9, 28)] * carries])
+    first = read_csv(tmp_path, "2026-01-31,70,1070,r1,t")
+    january = bank.reconcile(rows, first, "2026-01")
+    assert january.items["item_id"].tolist() == ["open"] * carries
+    second = read_csv(tmp_path, "2026-02-01,70,1140,r2,t", *["2026-02-01,9,1149,r3,open"] * carries)
+    february = bank.reconcile(rows, second, "2026-02", carried=january.items)
+    check_that_it_foots(february)
+    assert len(february.matching.groups) == carries
+    (item,) = february.items.to_dict("records")
+    assert (item["side"], item["amount"], item["category"]) == ("bank", 70, "unrecorded")
+
+
+def test_a_statement_that_begins_within_a_closed_month_takes_what_that_booked(
+    tmp_path: Path,
+) -> None:
+    rows = paid([transfer("t", 70, 30)])
+    lines = ["2026-01-31,70,1070,r1,t", "2026-02-01,70,1140,r2,t"]
+    january = bank.reconcile(rows, read_csv(tmp_path, lines[0]), "2026-01")
+    both = bank.reconcile(rows, read_csv(tmp_path, *lines), "2026-02", carried=january.items)
+    check_that_it_foots(both)
+    assert (len(both.matching.groups), len(both.items)) == (1, 1)
+
+
+def test_what_settled_on_the_day_after_a_closed_one_is_taken(tmp_path: Path) -> None:
+    rows = paid([transfer("t", 70, 29), transfer("open", 9, 27)])
+    before = bank.reconcile(rows, read_csv(tmp_path, "2026-01-29,1,1001,r1,interest"))
+    assert (before.last, len(before.items)) == (date(2026, 1, 29), 1)
+    second = read_csv(tmp_path, "2026-02-01,70,1071,r2,t")
+    found = bank.reconcile(rows, second, "2026-02", carried=before.items)
+    assert found.matching.members["item_id"].tolist()[-1] == "t"
+
+
+def test_of_two_alike_within_a_statement_the_later_is_left_over_in_any_period(
+    tmp_path: Path,
+) -> None:
+    """The first settled on the day it begins."""
+    rows = paid([transfer("u", 70, 19), transfer("v", 70, 21)])
+    lines = ["2026-01-20,1,1,r0,x", "2026-01-22,70,71,r1,y", "2026-02-02,1,72,r2,z"]
+    for period in ("2026-01", "2026-02", None):
+        found = bank.reconcile(rows, read_csv(tmp_path, *lines), period)
+        assert found.items.loc[found.items["side"] == "service", "item_id"].tolist() == ["v"]
+    fresh = bank.reconcile(rows, read_csv(tmp_path, *lines[:2])).items.iloc[-1]
+    assert (fresh["item_id"], fresh["why"], fresh["explained"]) == (
+        "v", "not on the statement yet", True
+    )  # fmt: skip
+
+
 def test_open_items_carry_with_their_age(tmp_path: Path) -> None:
     rows = paid([transfer("old", 70, 5), transfer("new", 9, 40)])
     first = read_csv(tmp_path, "2026-01-02,-12,988,r1,charges")
@@ -662,19 +728,20 @@ def test_statements_that_cannot_be_reconciled_are_refused(tmp_path: Path) -> Non
         bank.reconcile(rows, bank.read(path, asset="USD", opening="5"))
 
 
-@pytest.mark.parametrize(("account", "closing"), [("A", 70), ("B", 9)])
+@pytest.mark.parametrize(("account", "closing"), [("10006789", 70), ("10001234", 9)])
 def test_of_several_accounts_the_one_that_is_given_is_reconciled(
     account: str, closing: int, tmp_path: Path
 ) -> None:
-    for name, much in (("A", 70), ("B", 9)):
+    for name, much in (("10006789", 70), ("10001234", 9)):
         (tmp_path / name).write_text(
             f"date,amount,balance,account\n2026-01-05,{much},{much},{name}\n"
         )
-    statements = bank.read(tmp_path / "A", tmp_path / "B", asset="USD")
+    statements = bank.read(tmp_path / "10006789", tmp_path / "10001234", asset="USD")
     found = bank.reconcile(paid([transfer("t", closing, 4)]), statements, account=account)
     assert (found.account, found.ok, [Path(file).name for file in found.files]) == (
         account, True, [account]
     )  # fmt: skip
+    assert found.title == f"account ••••{account[-4:]}, USD, 2026-01-05 to 2026-01-05"
     assert lines_of(found)["per_bank"]["closing"] == closing
 
 

@@ -291,6 +291,7 @@ def test_several_for_several_of_a_name_without_a_gap() -> None:
     assert not edges(search(*four, of_acme(2, 1, 6)).by_many())
     assert not edges(search(*four[:3], item(-2, 20, 5)).by_many())
     assert not edges(search(*four[:3], of_acme(-2, 20, 1)).by_many()), "which is not near the last"
+    assert not edges(search(*four[:3], of_acme(-2, 20, 6)).by_many()), "nor this near the first"
     later = [of_acme(2, 10, 15), of_acme(3, 25, 16), of_acme(-3, 15, 14), of_acme(-4, 20, 15)]
     assert edges(search(*four, *later).by_many()) == {
         frozenset((0, 1, -1, -2)), frozenset((2, 3, -3, -4))

@@ -130,7 +130,9 @@ def test_an_id_is_there_and_once() -> None:
     assert found[2:] == [(None, "required", "a value in id", "nothing")] * 2
 
 
-def half(id_: str, side: str, group: str, status: str = "COMPLETED", **more: Any) -> Any:
+def half(
+    id_: str, side: str, group: str, status: str | None = "COMPLETED", **more: Any
+) -> Any:  # fmt: skip
     total = Decimal(9 if side == "CREDIT" else 11)
     kind = f"INTERNAL_TRANSFER_{side}"
     given = {"direction": side, "type": kind, "total": total, "group_id": group, "status": status}
@@ -180,6 +182,11 @@ def test_what_halves_break_together() -> None:
     assert broken(*rows) == wanted
 
 
+def test_a_half_without_a_status_did_not_fail() -> None:
+    rows = [half("a", "DEBIT", "g", status=None), half("b", "CREDIT", "g")]
+    assert broken(*rows) == [("a", "required", "a value in status", "nothing")]
+
+
 @pytest.mark.parametrize("complete", [True, False])
 def test_the_ends_of_a_conversion_are_there(complete: bool) -> None:
     rows = [
@@ -194,6 +201,13 @@ def test_the_ends_of_a_conversion_are_there(complete: bool) -> None:
         ("c", "conversion", "a transfer that is there in to_transfer_id", "lost"),
     ]
     assert broken(*rows, complete=complete) == wanted * complete
+
+
+def test_the_end_of_a_conversion_may_be_in_capitals() -> None:
+    """As the ids of rows may be, which are in small letters here."""
+    one, other = (f"0f5e2c1a-9b3d-4c7e-8a6f-abcdefabcde{n}" for n in "ab")
+    ends = f'{{"from_transfer_id": "{one.upper()}", "to_transfer_id": "{other.upper()}"}}'
+    assert broken(row(one, auto_conversion=ends), row(other, auto_conversion=ends)) == []
 
 
 def test_what_a_row_means_for_its_period_and_its_line() -> None:

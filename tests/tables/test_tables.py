@@ -273,6 +273,7 @@ def test_of_a_key_given_twice_the_newest_stands(rows: list[Any], kept: list[int]
     [
         ('{"a":"x"}', "x"), ('{"a":1.50}', "1.50"), ('{"a":null}', None), ('{"b":1}', None),
         ('{"a":{"b" :1}}', '{"b" :1}'), ("[]", None), ("7", None), ("[" * 100_000, None),
+        ('{"a":"0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCDEF"}', "0F5E2C1A-9B3D-4C7E-8A6F-ABCDEFABCDEF"),
     ],
 )  # fmt: skip
 def test_a_member_of_a_json_text(text: str, value: str | None) -> None:
