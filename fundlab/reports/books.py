@@ -99,8 +99,9 @@ def books_of(
             f"tz={tz!r}: books are those of the first close for ever, and {close} was first closed "
             f"with days in {close.tz}; leave tz out"
         )
-    zone = tz or ("UTC" if close is None else close.tz)
-    first, end = period_bounds(period, zone)
+    if tz is None:
+        tz = "UTC" if close is None else close.tz
+    first, end = period_bounds(period, tz)
     known_as = "not closed: they may change" if close is None else f"as closed at {close.record.at}"
     judgement = judge(store, pin=_pin(close))
     lacking = judgement.lacks(first, basis)
@@ -111,7 +112,7 @@ def books_of(
         if known_until < end:
             known_as = f"not over: known until {moment(known_until):%Y-%m-%d %H:%M} UTC"
     # The periods before by their names: those closed in other zones end at other moments.
-    ends = {name: period_bounds(name, zone)[1] for name in closes}
+    ends = {name: period_bounds(name, tz)[1] for name in closes}
     before = None if alone else next((closes[name] for name in ends if ends[name] == first), None)
     known = [one for name, one in closes.items() if ends[name] <= first or one is close]
     chart = Accounts.read(accounts, _names(known, frozen=close is not None))
@@ -134,7 +135,7 @@ def books_of(
             then = then.filter(nw.col("at") < before.end)
             changed = correcting(every.filter(nw.col("at") < start), then, first)
             rows = nw.concat([inside.select(*changed.collect_schema().names()), changed])
-        rows = in_entries(bench, rows, zone)
+        rows = in_entries(bench, rows, tz)
         entries = bench.collect(rows.select(*ENTRIES.names)).cast(ENTRIES)
         assertions = _observed(bench, now, basis, store, close, chart, end)
     begins = "begin with opening balances" if before is None else f"go on from {before.period}"
@@ -142,8 +143,8 @@ def books_of(
     said.append((store.service() or {}).get("base_url", ""))
     return Books(
         title=" ".join(filter(None, said)),
-        first=_day(first, zone),
-        last=_day(end - 1, zone),
+        first=_day(first, tz),
+        last=_day(end - 1, tz),
         entries=entries,
         assertions=assertions,
         opened=opened,

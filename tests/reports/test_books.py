@@ -98,6 +98,11 @@ def test_a_period_that_is_not_over_has_no_balance_at_its_end(tmp_path: Path, per
     assert funds(judged(path)) == balances(store, pd.Timestamp("2027-01-01", tz="UTC"))
 
 
+def test_an_empty_zone_is_none() -> None:
+    with pytest.raises(AnalysisError, match="tz='' is not a valid time zone"):
+        books_of(fl.sample(), "2026-10", tz="")
+
+
 def test_a_period_that_has_not_begun_has_no_books() -> None:
     with pytest.raises(AnalysisError, match=r"'2027-01' has not begun: .* ends at 2026-11-02T09"):
         books_of(fl.sample(), "2027-01")
