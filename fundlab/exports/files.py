@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EISDIR
 from pathlib import Path
 
 from fundlab.base.atomic_files import unfinished
@@ -38,7 +39,9 @@ def replacing(target: str | os.PathLike[str]) -> Iterator[Path]:
         if target.is_symlink():
             target = Path(os.path.realpath(target))
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists() and not target.is_file() and not target.is_dir():
+        if target.is_dir():  # at once, not when all is written
+            raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+        if target.exists() and not target.is_file():
             raise OutputError(f"{target} is a device or a pipe; give the path of a file")
         rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         with unfinished(target, 0o666 if rights is None else 0o600) as hidden:

@@ -79,7 +79,8 @@ def write_pack(
     said = [one for one in records if one.kind == "annotate" or one.hash == close.hash]
     folder, stem = local_path(out, "out"), file_stem(close)
     options = json.loads(json.dumps(options, default=str))  # as reperform finds them
-    if statements:
+    if statements:  # read where they are first: what one lacks is said by its own name
+        reconcile_files(store, statements, close.period, options, pin=close.pin)
         sources = {
             f"{stem}.bank-{number}-{Path(path).name}": Path(path)
             for number, path in enumerate(statements, 1)

@@ -585,13 +585,16 @@ def test_a_pack_stays_as_it_is_where_another_one_cannot_be_made_in_its_place(
     asked = ("close", "2026-02", "--store", packed[0].path, "--out", folder)
 
     def held() -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in folder.iterdir()}
+        return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
     status, _, _ = fundlab(*asked, "--bank", good, "--window", 5)
     before = held()
     assert (status, before[f"{STEM}.bank-1-february.csv"]) == (0, good.read_bytes())
     status, _, err = fundlab(*asked, "--bank", broken)
     assert (status, f"{broken} is not" in err, held() == before) == (1, True, True)
+    closed = next(one for one in closes_of(packed[0].records()) if one.state == "closed")
+    with pytest.raises(AnalysisError, match=f"^{re.escape(str(broken))} is not a valid camt.053"):
+        reports.write_pack(packed[0], closed, folder, [broken])
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -601,6 +604,14 @@ def test_a_pack_stays_as_it_is_where_another_one_cannot_be_made_in_its_place(
         late.setattr(reports.pack_files, "write_csv", full)
         status, _, err = fundlab(*asked, "--bank", other)
     assert (status, "No space left on device" in err, held() == before) == (1, True, True)
+    taken = folder / f"{STEM}.lines.csv"
+    del before[taken.name]
+    taken.unlink()
+    taken.mkdir()  # all other files could take their places
+    status, _, err = fundlab(*asked, "--bank", other)
+    said = f"{taken} cannot be written (Is a directory)" in err
+    assert (status, said, held() == before) == (1, True, True)
+    taken.rmdir()
     third = other.rename(tmp_path / "other.csv")
     assert fundlab(*asked, "--bank", third)[0] == 3
     assert {name for name in held() if "bank-1" in name} == {f"{STEM}.bank-1-other.csv"}
