@@ -108,7 +108,8 @@ def _rows_and_cursor(
     try:
         for name in _CURSORS:
             cursor = cursor or _text.decode(members.get(name, b"null"))
-        return _list.decode(members[items]), cursor
+        rows = members[items] if {*members} - {*_CURSORS} else members.get(items, b"null")
+        return [] if bytes(rows) == b"null" else _list.decode(rows), cursor
     except (KeyError, msgspec.DecodeError, RecursionError):
         return None, f"an object of {', '.join(members) or 'nothing'}"
 

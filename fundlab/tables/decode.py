@@ -197,7 +197,7 @@ def _read_carefully(
     if rows is None:
         rows = []
         others = {*msgspec.json.decode(body, type=dict[str, msgspec.Raw])}
-        if others - {layout.items, *(name for name, *_ in _CURSORS)}:
+        if layout.items not in others and others - {name for name, *_ in _CURSORS}:
             raise ProtocolError(
                 f"{table.name}, page {page}: not a page: it has no array {layout.items!r}"
             )

@@ -507,6 +507,7 @@ def test_a_page_without_its_array_is_told_once_for_a_table(
             assert decode_page(table, f'{{"{items}":null}}'.encode()).rows.num_rows == 0
         assert caught[0].filename == __file__
         assert rows_of(b'{"next_page_cursor":null}', table) == []  # a warning is an error here
+        assert rows_of(f'{{"{items}":null,"count":0}}'.encode(), table) == []
         with pytest.raises(ProtocolError, match=f"not a page: it has no array '{items}'"):
             rows_of(b'{"other":[]}', table)
 
