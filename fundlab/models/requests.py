@@ -649,7 +649,8 @@ def sentence(error: Mapping[str, Any], model: type[BaseModel] | None = None) -> 
             kinds.append(next(iter(_models_in(field.annotation))))
         what = "network" if kinds[-1] in (InstructionsInput, InstructionsChange) else "member"
         return f"unknown {what}; known: {', '.join(kinds[-1].model_fields)}"
-    return str(error["msg"]).removeprefix("Value error, ")
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return re.sub(r" after validation, not \w+$", "", message)  # "at most 6 items"
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
