@@ -21,7 +21,7 @@ from fundlab.sandbox.accounts_and_addresses import (
 )
 from fundlab.sandbox.clock import micros_text
 from fundlab.sandbox.crypto_fees import crypto_withdrawal_fee
-from fundlab.sandbox.ledger import MAX_UNITS, units
+from fundlab.sandbox.ledger import MAX_UNITS, SCALE, units
 from fundlab.sandbox.movements import (
     check_memo,
     link_conversion,
@@ -33,6 +33,7 @@ from fundlab.sandbox.refusals import Refusal, conflict, invalid, not_found
 from fundlab.sandbox.world import World, to_bytes
 
 Rule = dict[str, Any]
+CENT: Final = SCALE // 100
 
 ASSETS_OF_ENDS: Final = tuple(
     Constraint(
@@ -145,6 +146,7 @@ def pass_on(world: World, rule: Rule, deposit: Rule, at_ns: int) -> None:
         except Refusal:  # no longer APPROVED: the money stays with the profile
             return
         fee = units(charge)
+        amount -= amount % CENT  # by bank whole cents go out; the rest stays with the profile
         if amount > fee:
             passed = send_out(
                 world, customer_id, kind, profile_id, asset, amount - fee, fee, at_ns=at_ns,

@@ -102,6 +102,22 @@ def test_a_rule_on_chain_makes_an_address_and_pays_out_to_a_bank(
     assert caller.balance(sandbox.profile_ids[0], "USD")["available"] == "0.00"
 
 
+def test_a_rule_pays_whole_cents_to_a_bank(sandbox: Sandbox, caller: Caller) -> None:
+    """Amounts of fiat have two decimals at most; less than a cent stays with the profile."""
+    account = approved_account(caller, sandbox)
+    wanted = rule(
+        sandbox, source_asset="USDC", destination_asset="USD",
+        source={"crypto": {"network": "SOLANA"}},
+        destination={"fiat": {"fiat_account_id": account["id"]}},
+    )  # fmt: skip
+    made = caller.post(RULES, wanted).json()["rule"]
+    sandbox.control.crypto_deposit(made["source"]["crypto"]["address"], "USDC", "100.019999")
+    sandbox.clock.advance(65)
+    rows = {row["type"]: row for row in caller.rows("/v2/transfer/transfers")}
+    assert rows["WIRE_WITHDRAWAL"]["amount"] == "75.01"
+    assert caller.balance(sandbox.profile_ids[0], "USD")["available"] == "0.009999"
+
+
 def test_a_rule_sends_what_was_converted_on_chain(sandbox: Sandbox, caller: Caller) -> None:
     """§2.4."""
     destination = {"crypto": {"network": "ETHEREUM", "address": "0x" + "ab" * 20}}
