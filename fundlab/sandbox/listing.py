@@ -169,7 +169,7 @@ def selection(query: Query, own: str) -> tuple[Listing, str, list[Condition]]:
             if query.bookmarked_status is not None:
                 filters.append(("bookmarked = ?", [int(query.bookmarked_status)]))
             identities = [*(query.identity_ids or ()), query.identity_id]
-            given = [identity for identity in identities if identity is not None]
+            given = [identity for identity in identities if identity]
             mine = _of_identities(given or [own], own)
             return DESTINATION_ADDRESSES, "", filters + mine
     raise TypeError(f"no list for {type(query).__name__}")
