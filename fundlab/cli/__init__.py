@@ -51,8 +51,8 @@ app = typer.Typer(
     epilog="The service and its credential are in FUNDLAB_BASE_URL, FUNDLAB_AUTH_URL, "
     "FUNDLAB_CLIENT_ID and FUNDLAB_CLIENT_SECRET, or in a profile of config.toml, which "
     "--profile or FUNDLAB_PROFILE names. Exit status: 0 done; 1 failed; 2 wrong usage; 3 done, "
-    "but balances do not match, rows break a rule, a closed period has moved or something at the "
-    "bank is unexplained; 4 another run holds the store; 130 "
+    "but balances do not match, rows break a rule, a closed period has moved, a payment differs "
+    "from its card or something at the bank is unexplained; 4 another run holds the store; 130 "
     "interrupted (Ctrl-C); 143 ended by SIGTERM (a sandbox then ends with 0). After 130 and 143 "
     "run the same command again to go on.",
 )

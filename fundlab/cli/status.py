@@ -51,8 +51,8 @@ def status(
     """Say whether everything happened that was expected.
 
     One line while all is well. Exit status 1 where a sync or report is too old, it is not
-    known whether a payment made from here was made, the disk is full or the clock is wrong; 3 where
-    they ran and breaks are open.
+    known whether a payment made from here was made or the service has it no more, the disk is full
+    or the clock is wrong; 3 where they ran and breaks are open or a payment differs from its card.
     """
     from fundlab.operate.status import EXPECTED
     from fundlab.operate.status import status as look

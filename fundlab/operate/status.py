@@ -259,7 +259,10 @@ def status(
         findings.append(Finding("payments", "missed", detail))
 
     against = reconciled(store, journal_entries(store))
-    findings += [Finding("payments", "missed", one.text) for one in against.differences]
+    for one in against.differences:
+        advice = f"run 'fundlab accept-payment {one.ref_id or one.transfer_id}' once you know why"
+        how: Kind = "missed" if one.kind == "missing" else "open"
+        findings.append(Finding("payments", how, f"{one.text}; {advice}"))
 
     free = None
     if isinstance(store.path, Path):

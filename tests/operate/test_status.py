@@ -19,6 +19,7 @@ from fundlab import reports, sandbox
 from fundlab.base.errors import InvalidRequest, PermissionDenied, StoreDamaged
 from fundlab.base.values import Instant
 from fundlab.operate.status import Status, status
+from fundlab.payments.reconciliation import Difference, Reconciliation
 from fundlab.store.runs import RUNS
 
 HOUR = 3600 * 10**9
@@ -308,6 +309,24 @@ def test_an_action_of_which_nobody_knows_is_told(
         store, expect=["report"], max_age=timedelta(days=9999), now=time.time_ns() + HOUR
     )
     assert (later.pending, told(later)) == (1, [("payments", "missed")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "ref_id", "how", "named"),
+    [("missing", "one", "missed", "one"), ("other", None, "open", "t-1"),
+     *((kind, "one", "open", "one") for kind in ("card", "moved", "several", "shared"))],
+)  # fmt: skip
+def test_a_payment_that_differs_is_open_and_one_that_is_not_there_did_not_happen(
+    store: fl.Store, client: fl.Client, monkeypatch: pytest.MonkeyPatch, kind: Any,
+    ref_id: str | None, how: str, named: str,
+) -> None:  # fmt: skip
+    one = Difference(kind, ref_id, "t-1", "it differs")
+    monkeypatch.setattr(
+        "fundlab.operate.status.reconciled", lambda *_: Reconciliation(1, (one,), ())
+    )
+    (found,) = status(store, now=NOW).findings
+    advice = f"it differs; run 'fundlab accept-payment {named}' once you know why"
+    assert (found.about, found.kind, found.detail) == ("payments", how, advice)
 
 
 def test_the_command(
