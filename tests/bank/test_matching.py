@@ -809,6 +809,21 @@ def test_where_the_other_may_be_a_part_of_a_sum_it_is_asked_unless_the_sum_takes
     assert {*found.open.loc[found.open["undecided"], "item_id"]} == {*"bcpqrt"}
 
 
+@pytest.mark.parametrize(("more", "asked"), [(9, True), (10, False)])
+def test_a_block_in_which_one_may_be_of_another_amount_is_asked_about_up_to_twenty(
+    more: int, asked: bool
+) -> None:
+    """97 or, before charges, the 100 that acme's 150 may be of or not."""
+    acme = [transfer("p", 100, name="acme"), transfer("q", 50, name="acme"),
+            transfer("r", 50, 1, name="acme")]  # fmt: skip
+    ours = [*(transfer(f"t{n}", 97) for n in range(more + 1)), *acme]
+    theirs = [Bank("b", 97, 0, 0, charges=3), *(entry(f"b{n}", 97) for n in range(more)),
+              entry("c", 150, 1, "acme")]  # fmt: skip
+    found = bank.match(paid(ours), booked(theirs))
+    assert found.groups["entries"].tolist() == ([] if asked else [more + 1])
+    assert ("amount" in set(found.candidates["how"])) is asked
+
+
 @pytest.mark.parametrize("days", [4, 9])
 def test_what_a_reference_brought_together_is_asked_however_far_apart(days: int) -> None:
     """x names both of its reference; b may be one of the two, or p, before its charges."""
