@@ -156,7 +156,7 @@ def otherwise(desk: Desk) -> None:
 
         def answer(request: Outgoing, send: Callable[[], Any]) -> Answer | Failure:
             found = send()
-            if f"/{profile}/" not in request.url or found.status != 200:
+            if f"/{profile}/" not in request.url.casefold() or found.status != 200:
                 return cast("Answer", found)
             other = change(json.loads(found.body))
             if isinstance(other, int):
@@ -528,7 +528,7 @@ def later(desk: Desk) -> None:
         found = send()
         if request.method != "GET" or "/transfers" not in request.url:
             return found
-        if told.get("gone") and request.url.endswith(f"/transfers/{gone}"):
+        if told.get("gone") and request.url.casefold().endswith(f"/transfers/{gone}"):
             body = json.dumps({"title": "No", "status": 404}).encode()
             return Answer(404, found.headers, body)
         page = json.loads(found.body)
