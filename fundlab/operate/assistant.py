@@ -301,9 +301,9 @@ class Desk:
         return frame[(at >= begin) & (at < stop)], self._remark(judged, first, end, basis)
 
     def _known_until(self) -> int:
-        from fundlab.reports.job import last_publication
+        from fundlab.reports.job import transfers_known_until
 
-        return last_publication(self._store)
+        return transfers_known_until(self._store)
 
     def _remark(self, judged: Judgement, first: int, end: int, basis: Basis) -> Answer:
         """What is missing of that which moved from ``first`` until ``end``, if anything is."""

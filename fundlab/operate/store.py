@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.base.errors import FundlabError, StoreDamaged, StoreError
 from fundlab.base.paths import local_path
-from fundlab.base.values import Instant, minute_text
+from fundlab.base.values import minute_text
 from fundlab.evidence.closes import Close, closes_of, seal
 from fundlab.evidence.observations import Problem
 from fundlab.evidence.table_store import TableStore
@@ -121,13 +121,12 @@ class Store(TableStore):
             self, client, tables=tables, since=since, workers=workers, full=full, progress=progress,
             clock=self.clock,
         )  # fmt: skip
-        at = str(Instant.from_ns(self.clock()))
         try:
             before = self.runs().get("sync", {}).get("tables", {})
         except StoreDamaged as error:
             log.warning("%s", error)
             before = {}
-        self.note_run("sync", {"tables": before | {one.table: at for one in done.tables}})
+        self.note_run("sync", {"tables": before | {one.table: done.at for one in done.tables}})
         return done
 
     def accept_payments(

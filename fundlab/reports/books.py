@@ -34,7 +34,7 @@ from fundlab.evidence.table_store import TableStore
 from fundlab.exports.files import replacing
 from fundlab.exports.ledgers import WRITERS, Books, Format
 from fundlab.reports.inputs import check_known, moment
-from fundlab.reports.job import last_publication
+from fundlab.reports.job import transfers_known_until
 from fundlab.settings.labels import names_given
 from fundlab.store.duck import own_connection
 from fundlab.store.scan import queries
@@ -107,7 +107,7 @@ def books_of(
     lacking = judgement.lacks(first, basis)
     begin = first if judgement.since is None else max(first, judgement.since.value)
     if close is None:
-        known_until = last_publication(store)
+        known_until = transfers_known_until(store)
         check_known(period, first, end, known_until, judgement)
         if known_until < end:
             known_as = f"not over: known until {moment(known_until):%Y-%m-%d %H:%M} UTC"

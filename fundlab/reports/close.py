@@ -19,7 +19,7 @@ from fundlab.evidence.verify import DAMAGE, Verification
 from fundlab.reports import figures
 from fundlab.reports.facts import versions
 from fundlab.reports.inputs import PLACED, Held, Span, frame_of, moment, placed
-from fundlab.reports.job import last_publication
+from fundlab.reports.job import transfers_known_until
 from fundlab.settings.labels import names_given
 from fundlab.store.records import check_texts
 from fundlab.tables.transfers import MOMENTS, Basis
@@ -72,7 +72,7 @@ def freeze(
         made = [one.tz for one in every if (one.period, one.basis) == (period, basis)]
         tz = made[-1] if made else "UTC"
     first, end = period_bounds(period, tz)
-    known_at = last_publication(store)
+    known_at = transfers_known_until(store)
     moved = restatements(store) if moved is None else moved
     old = next((one for one in moved if one.close == closed), None)
     if closed is not None and restate is None:

@@ -195,7 +195,7 @@ def read_report(
     facts: dict[str, Any] = {
         "title": f"Funding report {period}" if period else "Funding report",
         "as_of": when,
-        "known_to": moment(last_publication(store, when)),
+        "known_to": moment(transfers_known_until(store, when)),
         "events": store.scan("events", as_of=when, connection=one),
         "fiat_accounts": store.read("fiat_accounts", when),
         "addresses": store.read("addresses", when),
@@ -268,7 +268,7 @@ def catch_up(
         write_report(read_report(store, month, **shared), out, formats) for month in months
     )
     moved = (*gone_lines(store.records()), *map(str, restatements(store)))
-    not_over, known = "", last_publication(store)
+    not_over, known = "", transfers_known_until(store)
     if since is not None and period_bounds(since, tz)[1] > known:
         not_over = (
             f"No month from {since} on is over: what is known ends at "
@@ -326,7 +326,7 @@ def missing_months(
     the store's first transfer on."""
     check_formats(formats)
     folder = local_path(out, "out")
-    when = moment(last_publication(store))
+    when = moment(transfers_known_until(store))
     first = store.scan("transfers").aggregate("min(epoch_ns(created_at))").fetchall()[0][0]
     if since is not None:
         check_month(since, tz)
@@ -380,23 +380,26 @@ def last_news(store: TableStore) -> int:
     """When what a report says changed last, in nanoseconds: by a publication, or by what a sync
     noted of rows, what somebody accepted, a close, or its end. Raises ``StoreError`` if never."""
     noted = [Instant.parse(one.at).ns for one in store.records() if one.kind in _NEWS]
-    return max([last_publication(store), *_published(store, TABLES), *noted])
+    return max([transfers_known_until(store), *_published(store, TABLES), *noted])
 
 
-def last_publication(store: TableStore, as_of: Moment | None = None) -> int:
+def transfers_known_until(store: TableStore, as_of: Moment | None = None) -> int:
     """Until when the store knows the transfers, in nanoseconds: the last publication of them, or of
-    balances, which are read together with them. Another table may be synced alone, and says nothing
-    of transfers; it counts only as long as there never were any. Raises ``StoreError`` where
-    nothing was ever published."""
-    moments = _published(store, ("transfers", "balances"), as_of) or _published(
-        store, TABLES, as_of
-    )
+    balances, which are read together with them, or a later sync of transfers that found nothing
+    new. Another table may be synced alone, and says nothing of transfers; it counts only as long as
+    there never were any. Raises ``StoreError`` where nothing was ever published."""
+    tables = ("transfers", "balances")
+    moments = _published(store, tables, as_of) or _published(store, TABLES, as_of)
     if not moments:
         raise StoreError(
             f"{store.path} holds nothing yet; run 'fundlab sync' first, or again once the service "
             "has transfers"
         )
-    return max(moments)
+    last, asked = max(moments), 0
+    if last == max(_published(store, tables), default=0):  # else the last sync was of later rows
+        with suppress(StoreDamaged, KeyError):  # none was noted, or none that can be read
+            asked = Instant.parse(store.runs()["sync"]["tables"]["transfers"]).ns
+    return max(last, asked if as_of is None else min(asked, moment_ns(as_of, "as_of")))
 
 
 def _published(store: TableStore, tables: Iterable[str], as_of: Moment | None = None) -> list[int]:

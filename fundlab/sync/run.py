@@ -121,7 +121,8 @@ class SyncResult:
     ``compacted`` the tables whose files were merged into one, ``gone`` the table and id of each row
     that the service was found to have no more, ``refused`` of each that it was found to refuse,
     ``set_aside`` those that came and cannot be read, ``notes`` what else a pass over old rows
-    found, ``unreported`` the balances that were reported before and are not now."""
+    found, ``unreported`` the balances that were reported before and are not now, ``at`` the time of
+    what was published, or would have been."""
 
     store: str
     tables: tuple[TableSync, ...]
@@ -133,6 +134,7 @@ class SyncResult:
     set_aside: tuple[InvalidRow, ...] = ()
     notes: tuple[str, ...] = ()
     unreported: tuple[Pair, ...] = ()
+    at: str = ""
 
     @property
     def new(self) -> int:
@@ -295,7 +297,7 @@ def sync(
         tuple((name, id_) for name, one in run.fetches.items() for id_ in one.answers["gone"]),
         tuple((name, id_) for name, one in run.fetches.items() for id_ in one.answers["refused"]),
         tuple(row for one in run.unread.values() for row in one.new.values()),
-        tuple(run.notes), tuple(run.unreported),
+        tuple(run.notes), tuple(run.unreported), str(Instant.from_ns(run.published_at)),
     )  # fmt: skip
 
 
@@ -322,6 +324,7 @@ class _Run:
     notes: list[str] = field(default_factory=list)
     unreported: list[Pair] = field(default_factory=list)
     swept_at: int | None = None
+    published_at: int = 0
 
     def fetch(self, name: str, since: int | None, full: bool) -> None:
         """Fetch what may have changed, onto the disk; a run that died may have had some of it."""
@@ -562,7 +565,8 @@ class _Run:
                 "nothing was published; set it right, then sync again"
             )
         pa.default_memory_pool().release_unused()  # of the pages, before memory is at its fullest
-        published_at, done = self.store.now(), []
+        self.published_at = published_at = self.store.now()
+        done: list[TableSync] = []
         before = self.store.manifest()
         number, files = before.number + 1, dict(before.files)
         for name, one in self.fetches.items():

@@ -326,6 +326,33 @@ def test_news_of_another_table_is_no_news_of_transfers(tmp_path: Path) -> None:
     assert "2026-02" in reports.missing_months(store, tmp_path / "out")
 
 
+@pytest.mark.parametrize("tables", [["transfers"], ["transfers", "balances"]])
+def test_a_sync_of_transfers_that_finds_nothing_new_ends_the_month(
+    tmp_path: Path, tables: list[str]
+) -> None:
+    now, made = [FEBRUARY + 14 * DAY], months.text(FEBRUARY + DAY)
+    service = FakeService([transfer(1, created_at=made, updated_at=made)])
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service, tables)  # type: ignore[arg-type]
+    given = {"with_breaks": "nothing is compared"} if len(tables) == 1 else {}
+    with pytest.raises(CloseRefused, match="nothing of transfers after 2026-02-15 00:00 UTC"):
+        store.close("2026-02", **given)
+    now[0] = MARCH + DAY
+    done = store.sync(service, ["transfers"])  # type: ignore[arg-type]
+    assert (done.new, done["transfers"].part, done.at) == (0, None, months.text(now[0]))
+    now[0] += DAY
+    report = fl.report(store, "2026-02")
+    assert (report.remark, report.as_of) == ("", pd.Timestamp("2026-03-02", tz="UTC"))
+    assert fl.report(store, "2026-02", as_of=months.text(MARCH)).remark == ""
+    assert fl.report(store, "2026-02", as_of=months.text(MARCH - DAY)).ends is not None
+    assert store.close("2026-02", **given).content["known_at"] == months.text(MARCH + DAY)
+    # What was learned later says nothing of what was known before.
+    service.transfers.append(transfer(2, created_at=made, updated_at=made))
+    now[0] += DAY
+    store.sync(service, ["transfers"], full=True)  # type: ignore[arg-type]
+    assert fl.report(store, "2026-02", as_of=months.text(MARCH)).ends is not None
+
+
 @pytest.mark.parametrize("missing", [False, True])
 def test_fetching_the_transfers_that_made_an_opening_moves_no_closed_month(
     tmp_path: Path, missing: bool

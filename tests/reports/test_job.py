@@ -371,7 +371,7 @@ def test_missed_months_are_caught_up(
     good: fl.Store, october: tuple[Any, Path], tmp_path: Path, format: str
 ) -> None:
     first = good.read("transfers")["created_at"].min()
-    last = pd.Timestamp(reports.job.last_publication(good)).to_period("M") - 1
+    last = pd.Timestamp(reports.job.transfers_known_until(good)).to_period("M") - 1
     every = [str(month) for month in pd.period_range(first.tz_localize(None), last, freq="M")]
     assert reports.missing_months(good, tmp_path) == every
     late = [month for month in every if month >= "2026-08"]
