@@ -68,11 +68,11 @@ def books(
         )  # fmt: skip
         text = file.read_text("utf-8") if printed else ""
     entries = written.entries.column("entry")
-    count, asserted = len(entries.unique()), len(written.assertions)
-    said = (
-        f"{written.title}\n{count:,} {'entry' if count == 1 else 'entries'} and "
-        f"{number_of(asserted, 'balance assertion')} in {'the books' if printed else out}"
-    )
+    count, asserted = len(entries.unique()), 0 if form == "csv" else len(written.assertions)
+    said = f"{written.title}\n{count:,} {'entry' if count == 1 else 'entries'}"
+    if form != "csv":  # which has postings only
+        said += f" and {number_of(asserted, 'balance assertion')}"
+    said += f" in {'the books' if printed else out}"
     if printed:
         say(said)
     answer(

@@ -468,9 +468,13 @@ def test_the_command_takes_the_format_from_the_suffix_or_prints(
     assert fundlab(*asked)[:2] == (0, expected)
     said = json.loads(fundlab(*asked, "--json")[1])
     assert (said["text"], "file" in said) == (expected, False)
-    assert fundlab(*asked, "--out", tmp_path / "october.beancount")[0] == 0
+    status, out, _ = fundlab(*asked, "--out", tmp_path / "october.beancount")
+    assert (status, " entries and 40 balance assertions in " in out) == (0, True)
     assert (tmp_path / "october.beancount").read_text("utf-8") == expected
     status, _, err = fundlab(*asked, "--out", tmp_path / "october.txt")
     assert (status, "give --format, too" in err) == (2, True)
+    status, out, _ = fundlab(*asked, "--out", tmp_path / "october.csv")  # which holds postings only
+    assert (status, out.endswith(f" entries in {tmp_path / 'october.csv'}\n")) == (0, True)
+    assert json.loads(fundlab(*asked, "--format", "csv", "--json")[1])["assertions"] == 0
     assert fundlab(*asked, "--out", tmp_path / "october.journal")[0] == 0
     assert (tmp_path / "october.journal").read_text("utf-8").startswith(("account", ";", "2026"))
