@@ -94,8 +94,8 @@ class Client(Caller):
 
     Lists come as ``Rows``: lazily, over all pages. ``page_size`` is how many rows one answer holds,
     ``max_rows`` how many come in all, ``page_cursor`` where to start. Filters take one text or any
-    iterable of them, asked for in hundreds; of an empty one come no rows. Times are aware
-    ``datetime``s, RFC 3339 text, or in UTC a ``date`` or NumPy's ``datetime64``. Rows that do not
+    iterable of them, asked for in hundreds; of an empty one come no rows. A time is an aware
+    ``datetime``, RFC 3339 text, or in UTC a ``date`` or NumPy's ``datetime64``. Rows that do not
     show what a filter is about are kept, with a warning; ids compare without regard to case.
 
     Reads are tried again when the network or the service falters. What changes something is tried

@@ -6,8 +6,8 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from enum import EnumType
-from types import ModuleType
-from typing import Final
+from types import ModuleType, SimpleNamespace
+from typing import Annotated, Final, get_origin, get_type_hints
 
 import typer
 import typer.cli
@@ -144,6 +144,9 @@ def page_of(name: str) -> str:
             lines += [f"## {member}", "", shown]
         elif inspect.isfunction(held):
             lines += [f"## {member}", "", directive(f".. autofunction:: {path}")]
+        elif get_origin(held) is Annotated:  # what it is, and not what checks it
+            (plain,) = get_type_hints(SimpleNamespace(__annotations__={member: held})).values()
+            lines += [f"- `{member}`: `{inspect.formatannotation(plain)}`"]
         else:
             lines += [f"- `{member}`: `{shorten(held, 200)}`"]
     return "\n".join(lines)

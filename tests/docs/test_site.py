@@ -57,6 +57,20 @@ def test_every_name_stands_under_one_subject() -> None:
     assert sorted(" ".join(pages.SUBJECTS.values()).split()) == sorted(fl.__all__)
 
 
+def test_a_page_of_names_is_the_same_each_time_and_for_readers() -> None:
+    made = {name: pages.page_of(name) for name in fl.__all__}
+    assert [name for name, page in made.items() if re.search(r" at 0x[0-9a-f]{6}", page)] == []
+    assert "- `PositiveAmount`: `fundlab.base.values.Amount`" in made["models"].splitlines()
+    assert "- `Id`: `str`" in made["models"].splitlines()
+
+
+def test_no_literal_of_a_docstring_runs_into_a_letter() -> None:
+    """Which reStructuredText takes for no end of it, and all that follows for its inside."""
+    public = [*dict(public_functions()).values(), *(getattr(fl, name) for name in fl.__all__)]
+    after = [part for one in public for part in (inspect.getdoc(one) or "").split("``")[2::2]]
+    assert [part[:30] for part in after if part[:1].isalnum()] == []
+
+
 def public_functions() -> Iterator[tuple[str, Any]]:
     for name in fl.__all__:
         value = getattr(fl, name)
