@@ -211,6 +211,7 @@ def build(
         ends=None if ends <= span.end else moment(ends),
         known_from=None if oldest is None or oldest < span.end else moment(oldest),
         as_of=moment(known_at),
+        known_until=moment(known_until),
         first_change=first_change,
         last_change=last_change,
         tz=tz,

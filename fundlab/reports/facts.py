@@ -53,9 +53,9 @@ class Report(Shown):
     They are ``frames`` by the names of their sections, and attributes: ``report.balances``.
 
     The period is ``first`` (included; ``None``: from the beginning) to ``end`` (excluded), as known
-    at ``as_of``; ``ends`` is when it will be over, if it is not, ``known_from`` when the first
-    transfer was created, if that is after it. By ``basis`` a transfer belongs to
-    it when it ``settled`` or was ``created``. Frames, all of the period unless
+    at ``as_of``, its transfers until ``known_until``; ``ends`` is when it will be over, if it is
+    not, ``known_from`` when the first transfer was created, if that is after it. By ``basis`` a
+    transfer belongs to it when it ``settled`` or was ``created``. Frames, all of the period unless
     said otherwise:
 
     ``balances``
@@ -138,6 +138,7 @@ class Report(Shown):
     moved: tuple[str, ...] = ()
     ends: pd.Timestamp | None = None
     known_from: pd.Timestamp | None = None
+    known_until: pd.Timestamp | None = None
     max_age: str = MAX_AGE
     sources: Mapping[str, str] = field(default_factory=dict)
     bank: Reconciliation | None = None
@@ -168,6 +169,8 @@ class Report(Shown):
         parts = [f"as of {self.as_of:%Y-%m-%d %H:%M:%S} UTC"]
         if self.first is not None:
             parts.insert(0, span_text(self.first, self.end, self.tz))
+        elif self.known_until is not None and self.known_until < self.as_of:
+            parts.append(f"transfers known until {self.known_until:%Y-%m-%d %H:%M:%S} UTC")
         return " · ".join([*parts, BY_WHEN[self.basis]])
 
     @property
@@ -241,7 +244,10 @@ class Report(Shown):
     def needs_a_person(self) -> list[tuple[str, str]]:
         """What somebody must look at, and where the page has it."""
         items, days = self.open_items, pd.Timedelta(days=3)
-        old, age_now = items["age"] > days, self.as_of - items["created_at"]
+        known, at = self.known_until or self.as_of, "now"
+        if known < self.as_of:
+            at = f"at {known:%Y-%m-%d %H:%M} UTC, the last time known,"
+        old, age_now = items["age"] > days, known - items["created_at"]
         since_then = age_now - items["age"] > pd.Timedelta(minutes=1)  # else it is the same moment
         waiting = since_then & items["cleared_at"].isna() & (age_now > days)
         counted = (
@@ -249,7 +255,7 @@ class Report(Shown):
             (len(self.violations), "transfer", "that breaks a rule", "checks"),
             (len(self.pairs), "internal transfer", "whose halves do not match", "checks"),
             (int(old.sum()), "open item", f"older than 3 days at {self.aged_at}", "open"),
-            (int(waiting.sum()), "transfer", "pending now for more than 3 days", "open"),
+            (int(waiting.sum()), "transfer", f"pending {at} for more than 3 days", "open"),
             (len(self.anomalies), "transfer", "worth a look", "checks"),
             (len(self.notable), "event", "of note", "events"),
         )  # fmt: skip

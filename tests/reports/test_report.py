@@ -270,6 +270,31 @@ def test_what_was_young_when_the_month_ended_and_waits_now_needs_a_person(
     assert said == lines
 
 
+@pytest.mark.parametrize(
+    ("known_to", "lines"),
+    [
+        ("2026-03-01T00:00:00Z", []),
+        ("2026-03-04T00:00:00Z", ["1 transfer pending at 2026-03-04 00:00 UTC, the last time known,"
+                                  " for more than 3 days"]),
+        ("2026-04-01T06:30:00Z", ["1 transfer pending now for more than 3 days"]),
+    ],
+)  # fmt: skip
+def test_what_waits_is_of_the_time_until_which_transfers_are_known(
+    known_to: str, lines: list[str]
+) -> None:
+    """Made on 28 February; another table was synced on 1 April."""
+    waits = {"amount": "1", **WITHDRAWAL, "status": "PENDING", "created_at": "2026-02-28T00:00Z"}
+    rows = transfers(waits).assign(settled_at=pd.Series([pd.NaT], dtype="datetime64[ns, UTC]"))
+    given: dict[str, Any] = {"as_of": "2026-04-01T06:30:00Z", "known_to": known_to}
+    for basis in ("settled", "created"):
+        built = build(rows, reported(), period="2026-02", basis=basis, **given)
+        said = [line for line, place in built.needs_a_person if place == "open"]
+        assert [line for line in said if "pending" in line] == (lines if basis == "settled" else [])
+    every = build(rows, reported(), **given).dates
+    only = f" · transfers known until {known_to[:10]} {known_to[11:19]} UTC"
+    assert (only in every) == (known_to < given["as_of"])
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("basis", "at", "age"),
