@@ -135,7 +135,10 @@ def explained(error: BaseException) -> tuple[int, str, str]:
         status = LOCKED
     elif isinstance(error, OSError):
         where = "" if error.filename is None else f"{error.filename}: "
-        message = f"{where}{error.strerror or error}; see to it, then run the same again"
+        advice = "see to it, then run the same again"
+        if isinstance(error, FileExistsError | NotADirectoryError):  # a file where a folder goes
+            advice = "give another path, or make room there"
+        message = f"{where}{error.strerror or error}; {advice}"
         try:
             Path.cwd()
         except FileNotFoundError:

@@ -80,6 +80,10 @@ def differences_of(path: Path) -> list[Difference]:
         content = json.loads(text)
     except OSError as error:
         raise SandboxError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SandboxError(
+            f"{path} is neither a recording nor an OpenAPI document: it is not UTF-8"
+        ) from None
     except ValueError:
         # a recording has an object in each line
         content = _of_yaml(path, text) if _YAML.search(text) else None

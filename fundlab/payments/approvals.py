@@ -241,7 +241,7 @@ def add_person(
     if role not in ROLES:
         raise InvalidRequest(f"role={role!r} is not accepted; give {' or '.join(ROLES)}")
     try:
-        key = load_pem_public_key(_read(public_key))
+        key = load_pem_public_key(_read(public_key, "recorded"))
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
@@ -386,13 +386,13 @@ def _refused(message: str) -> ActionRefused:
     return ActionRefused("approval", message)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, undone: str = "sent") -> bytes:
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
     except (OSError, ValueError) as error:  # the latter of a name that no file can have
         raise SettingsError(
-            f"{path} cannot be read: {reason_of(error)}; nothing was sent"
+            f"{path} cannot be read: {reason_of(error)}; nothing was {undone}"
         ) from None
     if len(content) > _LARGEST:
         raise SettingsError(f"{path} has more than {_LARGEST:,} bytes: it is no file of ours")

@@ -9,6 +9,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -284,15 +285,17 @@ class Access:
 
 def load_public_key(pem: bytes) -> tuple[str, PublicKey]:
     """Algorithm and key of a public PEM. Raises ``SandboxError`` for other kinds of keys."""
-    try:
+    key: object = None
+    with suppress(ValueError, UnsupportedAlgorithm):
         key = serialization.load_pem_public_key(pem)
-    except ValueError as error:
-        raise SandboxError(f"not a public key in PEM: {error}") from None
     if isinstance(key, ed25519.Ed25519PublicKey):
         return "EdDSA", key
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return "ES256", key
-    raise SandboxError("a signing key is ES256 (curve prime256v1) or EdDSA (ed25519)")
+    raise SandboxError(
+        "a signing key is one of ES256 (curve prime256v1) or EdDSA (ed25519) in PEM; 'fundlab keys "
+        "new' makes one"
+    )
 
 
 def _known_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
@@ -307,7 +310,9 @@ def public_pem(pem: bytes) -> bytes:
     """The public half of a key in PEM, private or public, as PEM. Raises ``SandboxError``."""
     try:
         key = serialization.load_pem_private_key(pem, None)
-    except (TypeError, ValueError, UnsupportedAlgorithm):
+    except TypeError:
+        raise SandboxError("it has a password; give one without") from None
+    except (ValueError, UnsupportedAlgorithm):
         load_public_key(pem)
         return pem
     return key.public_key().public_bytes(

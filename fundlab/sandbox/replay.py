@@ -53,9 +53,11 @@ def read_recording(path: Path) -> list[Exchange]:
         raise SandboxError(f"the recording {path} cannot be read: {error.strerror}") from None
     except ValueError:
         raise SandboxError(f"{path} is not a recording: it is not UTF-8") from None
+    if not text.strip():
+        raise SandboxError(f"the recording {path} is empty: 'fundlab record' fills one")
     exchanges = []
     lines = text.removesuffix("\n").split("\n")  # a text may hold what else ends a line
-    for number, line in enumerate(lines if text else [], start=1):
+    for number, line in enumerate(lines, start=1):
         try:
             exchange = Exchange(**json.loads(line))
             exchange.key()  # which reads the target

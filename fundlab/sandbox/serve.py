@@ -11,6 +11,7 @@ import secrets
 import shlex
 import shutil
 import socket
+import ssl
 import tempfile
 import threading
 import time
@@ -268,10 +269,14 @@ class Sandbox:
         )  # fmt: skip
         try:
             config.load()
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise SandboxError(
-                f"tls_cert {certificate} and tls_key {private} cannot be used: {error}"
-            ) from None
+        except (OSError, ValueError) as error:
+            problem = f"cannot be used: {error}"
+            if isinstance(error, ssl.SSLError):
+                problem = (
+                    "must be a certificate and its key without password, in PEM; or give "
+                    "tls_self_signed"
+                )
+            raise SandboxError(f"tls_cert {certificate} and tls_key {private} {problem}") from None
         server = _Server(config)
         app.state.connections = server.server_state.connections
         thread = threading.Thread(

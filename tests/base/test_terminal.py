@@ -63,6 +63,12 @@ def noted(error: BaseException, note: str) -> BaseException:
             1, "IsADirectoryError",
             "data/demo.json: Is a directory; see to it, then run the same again",
         ),
+        *((
+            kind(number, why, "file"), 1, kind.__name__,
+            f"file: {why}; give another path, or make room there",
+        ) for kind, number, why in (
+            (FileExistsError, 17, "File exists"), (NotADirectoryError, 20, "Not a directory"),
+        )),
         (
             OSError("cannot be done"),
             1, "OSError", "cannot be done; see to it, then run the same again",

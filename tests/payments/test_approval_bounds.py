@@ -212,6 +212,8 @@ def test_who_joins_and_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for wrong in (tmp_path / "no.pub", pem(tmp_path, generate_private_key(SECP256R1()))):
         with pytest.raises(InvalidRequest, match="is not a public key of Ed25519 in PEM"):
             approvals.add_person(store, "Zoe", wrong)
+    with pytest.raises(SettingsError, match=r"(?i)no such file.*; nothing was recorded"):
+        approvals.add_person(store, "Zoe", tmp_path / "none.pub")
     assert len(store.kept) == 3
 
     made = approvals.add_person(store, "x" * 100, pem(tmp_path, KEYS["Zoe"]))

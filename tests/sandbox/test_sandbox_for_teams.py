@@ -17,6 +17,7 @@ from sandbox_caller import Caller
 from fundlab.base.errors import SandboxError
 from fundlab.client.signing import new_key
 from fundlab.sandbox import Sandbox, serve
+from fundlab.settings.secret import Secret
 from fundlab.settings.settings import Settings
 
 SANDBOX = [sys.executable, "-m", "fundlab", "sandbox", "--empty"]
@@ -199,7 +200,7 @@ def test_a_file_of_credentials(tmp_path: Path) -> None:
         ('[a]\nclient_secret = "\\u0007hidden"', "[a] client_secret: String should match pattern"),
         ('[a]\nscopes = ["all"]', "unknown scopes ['all']"),
         ('[a]\nsigning_key = "none.pem"', "none.pem cannot be read"),
-        ('[a]\nsigning_key = "credentials.toml"', "not a public key in PEM"),
+        ('[a]\nsigning_key = "credentials.toml"', "toml: a signing key is one of ES256"),
         ('[a]\n[b]\nclient_id = "a"', "two credentials of one client_id"),
     ],
 )  # fmt: skip
@@ -212,6 +213,25 @@ def test_what_is_wrong_with_a_file_is_named_without_its_secrets(
         serve(empty=True, credentials=path)
     assert said in str(caught.value)
     assert "hidden" not in str(caught.value)
+
+
+def test_a_key_or_a_certificate_that_is_none_is_said_in_our_words(tmp_path: Path) -> None:
+    none, locked = tmp_path / "none.pem", tmp_path / "locked.pem"
+    none.write_text("hello")
+    accepted = "a signing key is one of ES256 (curve prime256v1) or EdDSA (ed25519) in PEM"
+    with pytest.raises(SandboxError) as caught:
+        serve(empty=True, client_id="a", client_secret="x" * 40, signing_key=none)
+    assert str(caught.value) == f"the signing key {none}: {accepted}; 'fundlab keys new' makes one"
+    new_key("ES256", locked, Secret("of the key"))
+    with pytest.raises(SandboxError) as caught:
+        serve(empty=True, client_id="a", client_secret="x" * 40, signing_key=locked)
+    assert str(caught.value) == f"the signing key {locked}: it has a password; give one without"
+    with pytest.raises(SandboxError) as caught:
+        serve(empty=True, tls_cert=none, tls_key=none)
+    assert str(caught.value) == (
+        f"tls_cert {none} and tls_key {none} must be a certificate and its key without password, "
+        "in PEM; or give tls_self_signed"
+    )
 
 
 def test_a_file_and_a_name_of_ones_own_exclude_each_other(tmp_path: Path) -> None:

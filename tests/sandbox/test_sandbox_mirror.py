@@ -361,6 +361,17 @@ def test_a_file_that_is_neither_is_named(content: str, tmp_path: Path) -> None:
         differences_of(path)
 
 
+def test_a_file_of_bytes_or_of_nothing_is_named_as_that(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(SandboxError, match="an OpenAPI document: it is not UTF-8"):
+        differences_of(path)
+    for nothing in ("", "\n"):
+        path.write_text(nothing)
+        with pytest.raises(SandboxError, match=f"the recording {path} is empty: 'fundlab record' "):
+            read_recording(path)
+
+
 def test_nothing_passes_unencrypted_beyond_this_machine(tmp_path: Path) -> None:
     with (
         pytest.raises(SandboxError, match="must be an https:// address"),
