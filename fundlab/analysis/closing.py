@@ -46,6 +46,11 @@ CAUSES: Final = {
     "lost": "not known: a repair found that the rows of then are lost",
 }
 """Why a transfer's part of a line is another one than it was."""
+_OTHERS: Final = {
+    "opening": "an opening taken over from the service",
+    "lost": "rows of then that a repair found lost",
+}
+"""By what a line has moved that names no transfer."""
 
 
 def roll_forward(
@@ -226,11 +231,14 @@ class Restatement:
 
     def __str__(self) -> str:
         lines = number_of(len(self.bridge[list(_ENTRY)].drop_duplicates()), "line")
-        transfers = number_of(self.bridge["transfer_id"].replace("", None).nunique(), "transfer")
-        basis = "" if self.close.basis == "settled" else f" --basis {self.close.basis}"
+        ids = self.bridge["transfer_id"].replace("", None)
+        by = [number_of(ids.nunique(), "transfer")] if ids.notna().any() else []
+        by += [_OTHERS[cause] for cause in self.bridge["cause"][ids.isna()].unique()]
+        close = self.close
+        basis = "" if close.basis == "settled" else f" --basis {close.basis}"
         return (
-            f"{self.close} has moved since it was closed at {self.close.record.at[:16]}Z: {lines} "
-            f"by {transfers}; accept it with 'fundlab close {self.close.period}{basis} --restate "
+            f"{close} has moved since it was closed at {close.record.at[:16]}Z: {lines} by "
+            f"{' and '.join(by)}; accept it with 'fundlab close {close.period}{basis} --restate "
             "--reason …', and --with-breaks while there are breaks"
         )
 

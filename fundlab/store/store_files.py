@@ -162,12 +162,14 @@ class StoreFiles:
             raise InvalidRequest(
                 f"pin {pin!r} does not exist; there are: {', '.join(pins) or 'none'}"
             )
-        number = pins[pin].number
+        made = pins[pin]
+        number = made.number
         repair = repair_that_lost(records, table, number)
         if repair is not None:
+            again = "" if made.kind == "close" else ", or pin again"  # a close is made but once
             raise StoreDamaged(
                 f"the state of {table} that the pin {pin!r} names was lost before the repair of "
-                f"{repair.at[:19]}Z: restore it from a backup, or pin again"
+                f"{repair.at[:19]}Z: restore it from a backup{again}"
             )
         return number
 

@@ -116,13 +116,16 @@ def test_a_restatement_in_words() -> None:
         found = Restatement(frozen, led)
         assert str(found) == (
             "the close of 2026-01 has moved since it was closed at 2026-02-03T04:05Z: 4 lines by 7 "
-            f"transfers; accept it with 'fundlab close 2026-01{option} --restate --reason …', and "
+            "transfers and an opening taken over from the service; accept it with "
+            f"'fundlab close 2026-01{option} --restate --reason …', and "
             "--with-breaks while there are breaks"
         )
     assert found.difference.values.tolist() == [["p1", "USD", D(8)], ["p2", "USD", D(6)]]
     alone = Restatement(frozen, found.bridge[found.bridge["transfer_id"] == "m"])
     assert alone.difference.empty
     assert "2 lines by 1 transfer;" in str(alone)
+    lost = found.bridge[found.bridge["transfer_id"] == ""].head(1).assign(cause="lost")
+    assert "1 line by rows of then that a repair found lost;" in str(Restatement(frozen, lost))
 
 
 @pytest.mark.parametrize("begins", [None, 5])

@@ -133,8 +133,14 @@ class TestPins:
         ]
         monkeypatch.setattr(files, "records", lambda manifest: records)
         if is_lost:
-            with pytest.raises(StoreDamaged, match="that the pin 'a' names was lost before the"):
-                files.snapshot("transfers", pin="a")
+            for kind, advice in (("pin", ", or pin again"), ("close", "")):
+                records[1] = Record(pinned, kind, at, "", {"pin": "a"}, "")
+                with pytest.raises(StoreDamaged) as lost:
+                    files.snapshot("transfers", pin="a")
+                assert str(lost.value).endswith(
+                    "that the pin 'a' names was lost before the repair of 2027-01-15T08:00:00Z: "
+                    f"restore it from a backup{advice}"
+                )
         else:
             assert files.snapshot("transfers", pin="a").count == 1
 
