@@ -458,9 +458,9 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(map(printable, names[:most])) + more
 
 
-def install_command(extra: str) -> str:
-    """What a shell takes to add ``extra`` to this installation: from the folder it came from, if it
-    came from one, by the installer that there is."""
+def install_command(extra: str = "") -> str:
+    """What a shell takes to add ``extra`` to this installation, by default all that it needs: from
+    the folder it came from, if it came from one, by the installer that there is."""
     import json
     import shlex
     from importlib.metadata import PackageNotFoundError, distribution
@@ -475,7 +475,7 @@ def install_command(extra: str) -> str:
     if "dir_info" in origin:
         editable = ["-e"] * bool(origin["dir_info"].get("editable"))
         wanted = [*editable, unquote(urlsplit(origin["url"]).path)]
-    wanted[-1] += f"[{extra}]"
+    wanted[-1] += f"[{extra}]" if extra else ""
     return f"{'pip' if find_spec('pip') else 'uv pip'} install {shlex.join(wanted)}"
 
 

@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 
 import fundlab
 from fundlab.base import terminal
-from fundlab.base.errors import FundlabError, SettingsError
+from fundlab.base.errors import FundlabError, SettingsError, install_command
 from fundlab.cli import (
     approvals,
     assistant,
@@ -106,6 +106,14 @@ def main() -> NoReturn:
         FundlabError, terminal.UsageError, OSError, OverflowError, KeyboardInterrupt
     ) as error:  # fmt: skip
         exit_status = terminal.show_error(error, "--json" in sys.argv[1:])
+    except ModuleNotFoundError as error:  # the installation is that of client and sandbox
+        if (error.name or "fundlab").partition(".")[0] == "fundlab":
+            raise
+        lacking = SettingsError(
+            f"{error.name} is not installed: client and sandbox do without it, this command does "
+            f"not; run {install_command()}"
+        )
+        exit_status = terminal.show_error(lacking, "--json" in sys.argv[1:])
     sys.exit(exit_status)
 
 

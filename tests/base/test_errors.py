@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import re
+import shlex
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,6 +78,7 @@ def test_an_extra_is_added_from_where_fundlab_came_from(
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: installed)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: Path if pip else None)
     assert errors.install_command("docs") == command
+    assert errors.install_command() == shlex.join(shlex.split(command.replace("[docs]", "")))
 
 
 def test_a_type_has_its_article() -> None:

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 import fundlab as fl
-from fundlab.base.errors import InvalidRequest, NetworkError, StoreLocked, printable
+from fundlab.base.errors import (
+    InvalidRequest,
+    NetworkError,
+    StoreLocked,
+    install_command,
+    printable,
+)
 
 COMMAND = f"{sys.executable} -m fundlab"
 
@@ -248,6 +254,41 @@ def test_nothing_opened_later_takes_the_place_of_a_closed_stream(tmp_path: Path)
     )
     done = shell(f'{sys.executable} -c "{seen}" 2>&-')
     assert (done.returncode, done.stdout) == (0, "/dev/null\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "lacks", "said"),
+    [
+        (["journal"], "pandas", True), (["verify"], "pyarrow", True),
+        (["verify", "--json"], "pyarrow", True),
+        (["journal"], "fundlab.payments.journal_files", False),  # a fault of ours, shown as one
+    ],
+)  # fmt: skip
+def test_a_small_installation_names_what_a_command_lacks(
+    command: list[str], lacks: str, said: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "data" / "store" / "manifests").mkdir(parents=True)
+    (tmp_path / "small.py").write_text(
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {lacks!r}: raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from fundlab.cli import main\n"
+        f"sys.argv = {['fundlab', *command]!r}\n"
+        "main()\n"
+    )
+    done = shell(f"cd {tmp_path} && {sys.executable} small.py")
+    assert done.returncode == 1
+    line = (
+        f"{lacks} is not installed: client and sandbox do without it, this command does not; run "
+    )
+    if "--json" in command:
+        assert json.loads(done.stdout)["error"]["message"].startswith(line)
+    elif said:
+        assert done.stderr == f"fundlab: {line}{install_command()}\n"
+    else:
+        assert "Traceback" in done.stderr
 
 
 def test_a_warning_is_one_line_without_a_place_in_our_code() -> None:
