@@ -6,12 +6,13 @@ is the work of `fundlab.payments.plan` and `fundlab.payments.journal`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.base.errors import ActionRefused, SettingsError, printable
+from fundlab.base.errors import ActionRefused, CardWarning, SettingsError, printable
 from fundlab.base.values import Amount, money_text
 from fundlab.client.signing import EdSigner, Signer, key_pair, signer_of
 from fundlab.evidence.table_store import TableStore
@@ -112,7 +113,9 @@ def withdraw(
         raise
     if not agreed:
         return Done(plan, None, declined=True)
-    transfer = plan.submit(confirm=plan.code, approved=approved)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CardWarning)  # it was said already, on standard error
+        transfer = plan.submit(confirm=plan.code, approved=approved)
     if wait:
         try:
             transfer = wait_for(plan.context.client, transfer, timeout=timeout)

@@ -152,7 +152,16 @@ def withdraw(
             show=say if as_json else terminal.write,
             approved=approved,
         )
-    answer(done.to_json(), as_json, str(done))
+    body, paid = done.to_json(), done.transfer
+    if paid is not None and done.failed:
+        message = (
+            f"withdrawal {paid.id} has FAILED at the service; ask it why, and to pay again, give "
+            "the payment another --ref-id"
+        )
+        body["error"] = {"type": "ActionError", "message": message}
+        if not as_json:
+            say(f"fundlab: {message}")
+    answer(body, as_json, str(done))
     if done.failed:
         raise typer.Exit(FAILED)
     if done.differences or plan.unchecked:

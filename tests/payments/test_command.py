@@ -105,10 +105,17 @@ def test_it_waits_for_the_end(bench: Any, run: Run) -> None:
     bench.sandbox.faults.add("latency", "get_transfer", count=1, seconds=0.01)
     assert run("--amount", "70.13", "--yes")[0] == 0
     bench.sandbox.clock.advance(6)
-    status, out, _ = run("--amount", "70.13", "--yes", "--wait")
+    status, out, err = run("--amount", "70.13", "--yes", "--wait")
     assert (status, len(bench.made())) == (1, 1)
     assert "FAILED" in out
-    assert bench.journal()["status"].tolist() == ["FAILED"]
+    said = f"withdrawal {bench.made()[0].id} has FAILED at the service; ask it why, and to pay "
+    said += "again, give the payment another --ref-id"
+    assert err.splitlines()[-1] == f"fundlab: {said}"
+    status, out, err = run("--amount", "70.13", "--yes", "--json")
+    assert (status, json.loads(out)["error"]) == (1, {"type": "ActionError", "message": said})
+    assert said not in err
+    assert run("--amount", "70.13", "--yes", "--ref-id", "again")[0] == 0
+    assert bench.journal()["status"].tolist() == ["FAILED", "PENDING"]
 
 
 def test_json_asks_nobody(bench: Any, run: Run) -> None:
