@@ -552,7 +552,7 @@ def tabled(desk: Desk) -> None:
     fees = [plan.fee for plan in batch.plans]
     for number, plan in enumerate(batch.plans):
         rows = [row for row in oracles.at_the_service(desk).values()
-                if row["profile_id"] == profiles[number % 2]
+                if row["profile_id"] == profiles[number % 2] and row["type"] == "WIRE_WITHDRAWAL"
                 and row.get("fiat_account_id") == to[number]["id"]]  # fmt: skip
         newest = max(rows, key=lambda row: moment(row["created_at"]), default=None)
         recent = newest is not None and (

@@ -263,7 +263,7 @@ def odd(desk: Desk) -> None:
         return without(request, send)
 
     def not_found(request: Outgoing, send: Callable[..., Any]) -> Any:
-        if request.method == "GET" and request.url.endswith(f"/transfers/{some}"):
+        if request.method == "GET" and request.url.casefold().endswith(f"/transfers/{some}"):
             body = json.dumps({"title": "No", "status": 404}).encode()
             return Answer(404, send().headers, body)
         return without(request, send)
@@ -394,7 +394,9 @@ def lists(desk: Desk) -> None:
         check(len(fl.load_path(client, "/v2/question", items="rows")) == 5, "another name")
         refuses(lambda: fl.load_path(client, "/v2/question"), "an object of rows", "items='…'",
                 by=ProtocolError)  # fmt: skip
-        for wrong in ("text", {}, [1]):
+        other["body"] = {}
+        check(fl.load_path(client, "/v2/question").empty, "no rows, and no array")
+        for wrong in ("text", {"count": 1}, [1]):
             other["body"] = wrong
             refuses(lambda: fl.load_path(client, "/v2/question"), by=ProtocolError)
 
