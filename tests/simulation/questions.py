@@ -83,7 +83,7 @@ def payments(desk: Desk, client: Client) -> None:
     cubix = there[True, "APPROVED", None]
     theirs = next(one for one in client.list_fiat_accounts() if one.identity_id)
     has = Decimal(client.get_profile_balance(profile_id=profile, asset="USD").available.text)
-    fee = _last_fee(desk, cubix)
+    fee = _last_fee(desk, cubix, "CUBIX")
 
     def plan(amount: Any = _SUM, settings: dict[str, Any] | None = None, **more: Any) -> Any:
         with desk.client("payer", **(settings or {})) as other:
@@ -178,11 +178,12 @@ def _paid_before(desk: Desk, account: str) -> bool:
     return any(body["fiat_account_id"] == account for body in paid)
 
 
-def _last_fee(desk: Desk, account: str) -> Decimal:
-    """Of the newest withdrawal to ``account`` from the first profile."""
+def _last_fee(desk: Desk, account: str, rail: str) -> Decimal:
+    """Of the newest withdrawal to ``account`` by its ``rail`` from the first profile."""
     rows = [
         row for row in oracles.at_the_service(desk).values()
         if row.get("fiat_account_id") == account and row["profile_id"] == desk.profiles[0]
+        and row["type"] == f"{rail}_WITHDRAWAL"
     ]  # fmt: skip
     newest = max(rows, key=lambda row: str(row["created_at"]), default={"fee": "0"})
     return Decimal(newest["fee"])
@@ -222,7 +223,7 @@ def tables(desk: Desk, client: Client) -> None:
     (total,) = both.totals
     there = client.get_profile_balance(profile_id=one["profile_id"], asset="USD")
     has = Decimal(there.available.text)
-    fee = _last_fee(desk, desk.account)
+    fee = _last_fee(desk, desk.account, "WIRE")
     wanted = (2, 2 * _SUM, 2 * fee, has - 2 * _SUM - 2 * fee)
     got = (total.payments, total.amount, total.fees, total.after)
     check(got == wanted, f"two payments come to {got}, not {wanted}")
