@@ -89,6 +89,8 @@ def _day_of(value: Any, parameter: str) -> str | None:
 
 def period_before(period: str, tz: str = "UTC") -> str:
     """The month before a month, the week before a week: what ends where ``period`` begins."""
+    if not isinstance(period, str):  # a pair of moments has none before it
+        raise AnalysisError(f"period={shorten(period)}: give a text such as '2026-10'")
     first, _ = period_bounds(period, tz)
     day = pd.Timestamp(first - 1, unit="ns", tz="UTC").tz_convert(tz)
     year, week, _ = day.isocalendar()

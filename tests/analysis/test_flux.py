@@ -228,6 +228,8 @@ def test_one_frame_of_both_periods_is_taken_apart(kind: str) -> None:
         fl.flux.explain(KINDS[kind](made))
     with pytest.raises(AnalysisError, match=r"period="):
         fl.flux.explain(KINDS[kind](made), KINDS[kind](made), period="2026-10")
+    with pytest.raises(AnalysisError, match=r"period=\('2026-10-01', '2026-10-15'\): give a text"):
+        fl.flux.explain(KINDS[kind](made), period=("2026-10-01", "2026-10-15"))  # type: ignore[arg-type]
 
 
 def sums(number: int, moved: int, quantity: int | None = None) -> flux._Sums:
