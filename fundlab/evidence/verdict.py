@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -67,7 +67,8 @@ class Judgement:
     ``since`` the first observation that differed after that.
     ``opening`` (``profile_id``, ``asset``, ``balance``) is what was taken over from the service,
     empty where nothing was. ``observations`` are those of ``Store.assertions``, ``rebuilt`` with
-    the opening.
+    the opening. ``unopened`` are balances of a store that begins late which were never observed:
+    what there was of them before is not known.
     """
 
     state: State
@@ -80,6 +81,7 @@ class Judgement:
     opening: pd.DataFrame
     observations: pd.DataFrame
     shortfalls: tuple[str, ...] = ()
+    unopened: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -108,22 +110,28 @@ class Judgement:
         if self.since is None:
             return ""
         begins, wanted = _exactly(self.since), pd.Timestamp(first, unit="ns", tz="UTC")
-        if wanted < self.since:
-            return (
-                f"The store begins at {begins}: what moved from {_exactly(wanted)} until then is "
-                "not in it, and the opening is of that time; 'fundlab sync --full' fetches it."
+        said, fetches = [], "'fundlab sync --full' fetches it."
+        if self.unopened:
+            said.append(
+                f"What there was of {listed(self.unopened)} when the store begins, at {begins}, "
+                f"was never observed, and counts as nothing; {fetches}"
             )
         # A balance that was first seen later, with no opening, was not there before.
         seen = self.observations.groupby(KEYS)["observed_at"].min()
         taken_over = self.opening.loc[self.opening["balance"] != 0, KEYS]
         opened = max([seen.min(), *seen[seen.index.isin([*map(tuple, taken_over.to_numpy())])]])
-        if basis == "settled" and wanted < opened:
-            return (
+        if wanted < self.since:
+            said.append(
+                f"The store begins at {begins}: what moved from {_exactly(wanted)} until then is "
+                f"not in it, and the opening is of that time; {fetches}"
+            )
+        elif basis == "settled" and wanted < opened:
+            said.append(
                 f"The store begins at {begins}, and its openings were observed until "
                 f"{_exactly(opened)}: what was made before the one and settled before the other is "
-                "in the opening, not among what moved; 'fundlab sync --full' fetches it."
+                f"in the opening, not among what moved; {fetches}"
             )
-        return ""
+        return " ".join(said)
 
     @property
     def broken(self) -> pd.DataFrame:
@@ -175,10 +183,12 @@ def judge_accounts(accounts: Accounts) -> Judgement:
     taken = [(a.profile_id, a.asset, a.opening) for a in owned if late and a.observations]
     opening = to_frame(exact_table(OPENING, sorted(taken)))
     observations = to_frame(asserted_balances(accounts, opened=True))
-    return pronounce(to_frame(table), observations, opening, begins=accounts.begins,
-                     transfers=accounts.transfers, accepted=accounts.accepted,
-                     shortfalls=shortfalls_of(accounts),
-                     left_out=bool(accounts.no_longer_ours))  # fmt: skip
+    judgement = pronounce(to_frame(table), observations, opening, begins=accounts.begins,
+                          transfers=accounts.transfers, accepted=accounts.accepted,
+                          shortfalls=shortfalls_of(accounts),
+                          left_out=bool(accounts.no_longer_ours))  # fmt: skip
+    unopened = [a for a in owned if late and not a.observations]
+    return replace(judgement, unopened=_named(unopened))
 
 
 def count_breaks(accounts: Accounts) -> int:
@@ -346,7 +356,11 @@ def _verb(several: Sequence[Account], singular: str, plural: str) -> str:
 
 
 def _listed(accounts: Sequence[Account]) -> str:
-    return listed([f"{one.asset} of {one.profile_id}" for one in accounts])
+    return listed(_named(accounts))
+
+
+def _named(accounts: Iterable[Account]) -> tuple[str, ...]:
+    return tuple(f"{one.asset} of {one.profile_id}" for one in accounts)
 
 
 # --------------------------------------------------------------------------------- words

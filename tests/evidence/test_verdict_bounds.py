@@ -220,8 +220,23 @@ def test_what_a_store_that_begins_late_lacks() -> None:
     )
     assert found.lacks(DAY, "settled") == found.lacks(2 * DAY - 1, "settled") == late
     assert judged(agrees(), begins=None).lacks(0, "settled") == ""
-    unseen = judged(unasked(), begins=DAY)
-    assert (unseen.lacks(DAY, "settled"), unseen.lacks(0, "settled")[:9]) == ("", "The store")
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_what_nobody_saw_of_a_store_that_begins_late_is_not_known(ours: bool) -> None:
+    """Nor where the profile is no longer ours: its transfers count."""
+    lost = unasked()
+    seen = account(at(DAY // MINUTE, "5", "5"), now="5")
+    found = judged(seen, lost, begins=DAY)
+    if not ours:
+        found = judged(seen, begins=DAY, no_longer_ours=(lost,))
+    said = (
+        f"What there was of {lost.asset} of {lost.profile_id} when the store begins, at 1970-01-02 "
+        "00:00 UTC, was never observed, and counts as nothing; 'fundlab sync --full' fetches it."
+    )
+    assert found.lacks(2 * DAY, "settled") == found.lacks(DAY, "created") == said
+    assert found.lacks(0, "created") == f"{said} {judged(seen, begins=DAY).lacks(0, 'created')}"
+    assert judged(seen, lost).lacks(0, "settled") == ""
 
 
 @pytest.mark.parametrize(

@@ -405,6 +405,10 @@ def test_an_opening_that_is_seen_later_moves_a_closed_month(tmp_path: Path) -> N
     store.sync(service, since="2026-01-15")  # type: ignore[arg-type]
     now[0] = MARCH + DAY
     store.sync(service)  # type: ignore[arg-type]
+    never = "What there was of USD of p-2 when the store begins, at 2026-01-15 00:00 UTC, was never"
+    assert never in fl.report(store, "2026-02").remark
+    with pytest.raises(CloseRefused, match=never):
+        store.close("2026-02")
     store.close("2026-02", with_breaks="p-2 is not shown")
     assert store.restatements().empty
     service.hook = lambda operation, params: None
