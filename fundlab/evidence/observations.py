@@ -32,7 +32,7 @@ from fundlab.base.arrow import AMOUNT_TYPE, exact_table
 from fundlab.base.errors import printable
 from fundlab.base.exact import EXACT
 from fundlab.base.pandas_hook import without_pandas
-from fundlab.base.progress import progress_bar
+from fundlab.base.progress import with_progress
 from fundlab.base.values import Instant, plain_text
 from fundlab.store.parts import FROM, ROW_GROUP_ROWS, TO
 from fundlab.store.snapshot import Snapshot, read_versions
@@ -374,12 +374,10 @@ class Moves:
         return found, learned, standing, count
 
     def _shown(self) -> Iterator[pa.Table]:
-        with progress_bar(
-            sum(part.rows for part in self.transfers.files), desc="adding up the transfers"
-        ) as bar:
-            for rows in self:
-                yield rows
-                bar.update(rows.num_rows)
+        total = sum(part.rows for part in self.transfers.files)
+        return with_progress(
+            ((rows.num_rows, rows) for rows in self), total, "adding up the transfers"
+        )
 
     def __iter__(self) -> Iterator[pa.Table]:
         """Read from the files: see :meth:`of`."""

@@ -3,6 +3,7 @@ that stays in a notebook."""
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from extra_packages import needs
 
+import fundlab as fl
 from fundlab.base.progress import expect, progress_bar
 
 
@@ -33,6 +35,15 @@ def test_a_bar_goes_to_standard_error(
         bar.update(2)
     printed, errors = capsys.readouterr()
     assert (printed, "reading" in errors) == ("", shown)
+
+
+def test_a_judgement_that_takes_no_second_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor a terminal that a notebook reads, which would keep the emptied line."""
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert fl.reconcile.judge(fl.sample()).state == "proved"
+    assert terminal.getvalue() == ""
 
 
 def test_a_bar_says_how_many_a_second_and_how_long_still(
