@@ -166,7 +166,7 @@ def publish_delta(snapshot: Snapshot, folder: StorePath) -> Published:
         )
         table = library.DeltaTable(place)
         if table.version() != after + 1:  # the library lets both commit, where they do not overlap
-            raise StoreError(f"{place}: another program wrote into it meanwhile: publish again")
+            raise StoreError(f"{place}: another program wrote into it meanwhile: run it again")
         adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
         new = [add for add in adds if not any(old.endswith(add["path"]) for old in old_files)]
     except library.exceptions.DeltaError as error:

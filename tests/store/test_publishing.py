@@ -351,7 +351,7 @@ def test_what_another_appends_meanwhile_refuses_the_publication(
             append()
 
     monkeypatch.setattr(deltalake, "write_deltalake", with_another)
-    with pytest.raises(StoreError, match="another program wrote into it meanwhile: publish again"):
+    with pytest.raises(StoreError, match="another program wrote into it meanwhile: run it again"):
         store.publish(tmp_path / "out", "delta")
     monkeypatch.undo()
     assert read_by_each(tmp_path / "out", "delta")["polars"][0] == 5
