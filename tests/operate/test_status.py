@@ -97,6 +97,7 @@ def test_a_report_is_noted_with_what_it_found(store: fl.Store, tmp_path: Path) -
     assert store.runs()["report"]["problems"] == 0
 
 
+@pytest.mark.seconds
 def test_a_report_of_a_period_takes_back_what_an_earlier_one_found_of_it(tmp_path: Path) -> None:
     """Of the two of September the service mends one before each of the reports."""
     clock = Clock()

@@ -118,6 +118,7 @@ def test_what_has_no_settled_at_says_how_to_get_it(tmp_path: Path) -> None:
         fl.flows.net(rows, basis="paid")  # type: ignore[arg-type]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("few", [350, 1])
 def test_what_failed_after_the_period_was_open_and_held_at_its_end(
     few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

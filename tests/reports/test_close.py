@@ -326,6 +326,7 @@ def test_news_of_another_table_is_no_news_of_transfers(tmp_path: Path) -> None:
     assert "2026-02" in reports.missing_months(store, tmp_path / "out")
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("tables", [["transfers"], ["transfers", "balances"]])
 def test_a_sync_of_transfers_that_finds_nothing_new_ends_the_month(
     tmp_path: Path, tables: list[str]
@@ -427,6 +428,7 @@ def test_an_opening_that_is_seen_later_moves_a_closed_month(tmp_path: Path) -> N
         store.close("2026-03")
 
 
+@pytest.mark.seconds
 def test_a_report_says_what_the_judgement_says_and_its_command_gives_it_again(
     tmp_path: Path,
 ) -> None:
@@ -466,6 +468,7 @@ def test_a_report_says_what_the_judgement_says_and_its_command_gives_it_again(
     agree("proved")
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("table", ["transfers", "events"])
 def test_a_closed_month_whose_rows_were_lost_and_fetched_again_has_not_moved(
     tmp_path: Path, table: str
@@ -532,6 +535,7 @@ def test_the_pack_is_green_only_where_nothing_was_closed_in_spite_of(
     assert f">{headline}<" in page
 
 
+@pytest.mark.seconds
 def test_what_was_before_the_store_begins_is_in_no_period_without_a_word(tmp_path: Path) -> None:
     """Four deposits of 10.50; the store begins, and is first synced, about the third."""
     days = [FEBRUARY + number * DAY for number in (1, 10, 12, 35)]
@@ -578,6 +582,7 @@ def test_what_was_before_the_store_begins_is_in_no_period_without_a_word(tmp_pat
     store.close("2026-02")
 
 
+@pytest.mark.seconds
 def test_a_month_says_that_what_was_made_before_the_store_begins_may_have_settled_in_it(
     tmp_path: Path,
 ) -> None:

@@ -270,6 +270,7 @@ def test_what_was_young_when_the_month_ended_and_waits_now_needs_a_person(
     assert said == lines
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("known_to", "lines"),
     [

@@ -324,6 +324,7 @@ def test_a_document_that_is_beyond_this_is_refused_by_the_operation(
         differences_of(tmp_path / "openapi.json")
 
 
+@pytest.mark.seconds
 def test_what_a_valid_document_may_say_is_read(tmp_path: Path) -> None:
     path, (document, members) = tmp_path / "openapi.json", own()
     document["components"]["schemas"]["a/b~c"] = members["amount"]
