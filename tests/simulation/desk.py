@@ -414,7 +414,10 @@ class Desk:
 
     def vanish(self, which: int) -> None:
         """A transfer of before this run, which the store has, is shown no more. One that it never
-        had, or that a backup lacks, would be a difference of the balances that nobody can name."""
+        had as it is, or that a backup lacks, would be a difference of the balances that nobody can
+        name: one that settles only now is of this run."""
+        with self.control._settled():
+            pass
         older = [row for row in oracles.at_the_service(self).values()
                  if oracles.moment(row["updated_at"]) < BEGIN_NS
                  and row["id"] in self.facts.rows and row["id"] != self.garbled
