@@ -170,7 +170,7 @@ def sample(
         raise AnalysisError(f"size={shorten(size)} is not a number of 1 or more")
     missing = ""
     if isinstance(transfers, TableStore):
-        missing = judge(transfers, pin=pin).lacks(first, basis)
+        missing = judge(transfers, pin=pin).lacks_moves(first, basis)
     if pin is not None:
         transfers = transfers.scan("transfers", settled=basis == "settled", pin=pin)
     with Workbench(transfers, by) as bench:

@@ -40,6 +40,7 @@ SOUND: Final = ("match", "opening_unknown", "closing_unknown", "unobserved")
 """The statuses of a balance that does not break; ``unobserved``: transfers made it, and the service
 was not asked since, or does not show it."""
 
+_FETCHES: Final = "'fundlab sync --full' fetches it."
 _TEXT: Final = pa.string()
 _TABLE: Final = pa.schema(
     [(name, _TEXT) for name in KEYS]
@@ -99,6 +100,18 @@ class Judgement:
         return bool(self.breaks or self.shortfalls)
 
     def lacks(self, first: int, basis: Basis) -> str:
+        """What is missing of the balances from ``first`` (ns) on, as sentences; nothing where
+        nothing is: what nobody saw of them when the store begins, and :meth:`lacks_moves`."""
+        said = self.lacks_moves(first, basis)
+        if self.since is None or not self.unopened:
+            return said
+        unseen = (
+            f"What there was of {listed(self.unopened)} when the store begins, at "
+            f"{_exactly(self.since)}, was never observed, and counts as nothing; {_FETCHES}"
+        )
+        return f"{unseen} {said}".strip()
+
+    def lacks_moves(self, first: int, basis: Basis) -> str:
         """What is missing of that which moved from ``first`` (ns) on, by when it was created or
         ``settled``, as a sentence; nothing where nothing is.
 
@@ -110,28 +123,22 @@ class Judgement:
         if self.since is None:
             return ""
         begins, wanted = _exactly(self.since), pd.Timestamp(first, unit="ns", tz="UTC")
-        said, fetches = [], "'fundlab sync --full' fetches it."
-        if self.unopened:
-            said.append(
-                f"What there was of {listed(self.unopened)} when the store begins, at {begins}, "
-                f"was never observed, and counts as nothing; {fetches}"
+        if wanted < self.since:
+            return (
+                f"The store begins at {begins}: what moved from {_exactly(wanted)} until then is "
+                f"not in it, and the opening is of that time; {_FETCHES}"
             )
         # A balance that was first seen later, with no opening, was not there before.
         seen = self.observations.groupby(KEYS)["observed_at"].min()
         taken_over = self.opening.loc[self.opening["balance"] != 0, KEYS]
         opened = max([seen.min(), *seen[seen.index.isin([*map(tuple, taken_over.to_numpy())])]])
-        if wanted < self.since:
-            said.append(
-                f"The store begins at {begins}: what moved from {_exactly(wanted)} until then is "
-                f"not in it, and the opening is of that time; {fetches}"
-            )
-        elif basis == "settled" and wanted < opened:
-            said.append(
+        if basis == "settled" and wanted < opened:
+            return (
                 f"The store begins at {begins}, and its openings were observed until "
                 f"{_exactly(opened)}: what was made before the one and settled before the other is "
-                f"in the opening, not among what moved; {fetches}"
+                f"in the opening, not among what moved; {_FETCHES}"
             )
-        return " ".join(said)
+        return ""
 
     @property
     def broken(self) -> pd.DataFrame:

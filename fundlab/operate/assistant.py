@@ -180,7 +180,7 @@ class Desk:
                     f"at={at}: the store begins at {judged.since:%Y-%m-%d %H:%M} UTC; give a later "
                     "time, or let people run 'fundlab sync --full'"
                 )
-            remark = self._remark(judged, then, then, basis)
+            remark = self._remark(judged.lacks(then, basis), then)
             own, rows = (), self._store.read("transfers", settled=True)
             found = balances.at(rows, at, judged.opening, basis=basis, tz=tz)
         return {"rows": rows_of(_chosen(found, profile_id=profile_id, asset=asset), own),
@@ -298,17 +298,18 @@ class Desk:
         check_known(period, first, end, self._known_until(), judged)
         at = frame["settled_at" if basis == "settled" else "created_at"]
         begin, stop = (pd.Timestamp(ns, unit="ns", tz="UTC") for ns in (first, end))
-        return frame[(at >= begin) & (at < stop)], self._remark(judged, first, end, basis)
+        remark = self._remark(judged.lacks_moves(first, basis), end)
+        return frame[(at >= begin) & (at < stop)], remark
 
     def _known_until(self) -> int:
         from fundlab.reports.job import transfers_known_until
 
         return transfers_known_until(self._store)
 
-    def _remark(self, judged: Judgement, first: int, end: int, basis: Basis) -> Answer:
-        """What is missing of that which moved from ``first`` until ``end``, if anything is."""
-        said, known = judged.lacks(first, basis), self._known_until()
-        if end > known:
+    def _remark(self, said: str, end: int) -> Answer:
+        """What is ``said`` to be missing, and that what is known does not reach ``end``, if
+        anything is."""
+        if end > (known := self._known_until()):
             until = pd.Timestamp(known, unit="ns", tz="UTC")
             said += f" What is known ends at {until:%Y-%m-%d %H:%M} UTC."
         return {"remark": said.strip()} if said else {}

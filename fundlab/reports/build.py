@@ -139,7 +139,7 @@ def build(
     elif len(judgement.opening):
         opening = judgement.opening
     complete = opening is None and judgement.since is None
-    if before is not None and judgement.lacks(before.first or 0, basis):
+    if before is not None and judgement.lacks_moves(before.first or 0, basis):
         before, before_name = None, ""
     if period is not None:
         judgement = judgement.of_period(name, count(inside))

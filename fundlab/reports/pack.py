@@ -170,7 +170,7 @@ def read_pack(
             for period in (close.period, period_before(close.period, tz))
         ]
         now, then = (span.of(placed(transfers, close.basis), PLACED) for span in spans)
-        has_before = not judgement.lacks(spans[1].first or 0, close.basis)
+        has_before = not judgement.lacks_moves(spans[1].first or 0, close.basis)
         flux = changes_against(then, now.filter(f"NOT {INTERNAL}"), known=has_before)
         sizes = {"transfers": count(transfers)}
     seen.rows.forget()  # Typst takes as much again

@@ -220,6 +220,9 @@ def test_what_a_store_that_begins_late_lacks() -> None:
     )
     assert found.lacks(DAY, "settled") == found.lacks(2 * DAY - 1, "settled") == late
     assert judged(agrees(), begins=None).lacks(0, "settled") == ""
+    for first in (0, DAY - 1, DAY, 2 * DAY - 1, 2 * DAY):
+        for basis in ("settled", "created"):
+            assert found.lacks_moves(first, basis) == found.lacks(first, basis)
 
 
 @pytest.mark.parametrize("ours", [True, False])
@@ -235,7 +238,10 @@ def test_what_nobody_saw_of_a_store_that_begins_late_is_not_known(ours: bool) ->
         "00:00 UTC, was never observed, and counts as nothing; 'fundlab sync --full' fetches it."
     )
     assert found.lacks(2 * DAY, "settled") == found.lacks(DAY, "created") == said
-    assert found.lacks(0, "created") == f"{said} {judged(seen, begins=DAY).lacks(0, 'created')}"
+    moved = judged(seen, begins=DAY).lacks(0, "created")
+    assert found.lacks(0, "created") == f"{said} {moved}"
+    assert found.lacks_moves(0, "created") == moved
+    assert found.lacks_moves(DAY, "created") == found.lacks_moves(2 * DAY, "settled") == ""
     assert judged(seen, lost).lacks(0, "settled") == ""
 
 

@@ -388,20 +388,25 @@ def test_fetching_the_transfers_that_made_an_opening_moves_no_closed_month(
         store.close("2026-03")
 
 
-def test_an_opening_that_is_seen_later_moves_a_closed_month(tmp_path: Path) -> None:
-    """Though no transfer has changed: of a profile that the service did not show until then."""
-    now = [FEBRUARY - DAY]
+def deposits_of_two() -> FakeService:
+    """For each of p-1 and p-2 a deposit of 10.50 in November, and one in February."""
     old, made = months.text(FEBRUARY - 90 * DAY), months.text(FEBRUARY + DAY)
-    service = FakeService([
+    return FakeService([
         transfer(n, profile_id=f"p-{1 + n % 2}", created_at=at, updated_at=at)
         for n, at in enumerate((old, old, made, made))
     ])  # fmt: skip
 
-    def refuse(operation: str, params: dict[str, str]) -> None:
-        if operation == "get_profile_balance" and params["profile_id"] == "p-2":
-            raise PermissionDenied(403, "Forbidden")
 
-    service.hook = refuse
+def refuse_balance(operation: str, params: dict[str, str]) -> None:
+    """A service that does not show the balance of p-2."""
+    if operation == "get_profile_balance" and params["profile_id"] == "p-2":
+        raise PermissionDenied(403, "Forbidden")
+
+
+def test_an_opening_that_is_seen_later_moves_a_closed_month(tmp_path: Path) -> None:
+    """Though no transfer has changed: of a profile that the service did not show until then."""
+    now, service = [FEBRUARY - DAY], deposits_of_two()
+    service.hook = refuse_balance
     store = fl.Store(tmp_path / "store", clock=lambda: now[0])
     store.sync(service, since="2026-01-15")  # type: ignore[arg-type]
     now[0] = MARCH + DAY
@@ -426,6 +431,23 @@ def test_an_opening_that_is_seen_later_moves_a_closed_month(tmp_path: Path) -> N
     store.sync(service)  # type: ignore[arg-type]
     with pytest.raises(CloseRefused, match=r"2026-02 .*has moved since"):
         store.close("2026-03")
+
+
+def test_a_month_is_compared_where_only_an_opening_is_not_known(tmp_path: Path) -> None:
+    """What moved in the month before is known, also of the profile that the service never showed:
+    report and pack compare with it."""
+    now, service = [FEBRUARY - DAY], deposits_of_two()
+    service.hook = refuse_balance
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    store.sync(service, since="2026-01-15")  # type: ignore[arg-type]
+    now[0] = MARCH + 40 * DAY
+    store.sync(service)  # type: ignore[arg-type]
+    report = fl.report(store, "2026-03")
+    assert "What there was of USD of p-2 when the store begins" in report.remark
+    assert (report.before, report.frames["flux"].empty) == ("2026-02", False)
+    closed = store.close("2026-03", with_breaks="p-2 is not shown")
+    page = reports.write_pack(store, closed, tmp_path / "pack")[0].read_text(encoding="utf-8")
+    assert "there is nothing to compare with" not in page
 
 
 @pytest.mark.seconds
@@ -746,23 +768,13 @@ def test_a_closed_balance_of_which_nothing_counts_any_more_is_in_the_next_report
 
 def test_what_was_taken_over_of_a_profile_stays_when_it_is_no_longer_ours(tmp_path: Path) -> None:
     """No verdict looks at it any more; its balance is still what it was."""
-    now = [FEBRUARY - DAY]
-    old, made = months.text(FEBRUARY - 90 * DAY), months.text(FEBRUARY + DAY)
-    service = FakeService([
-        transfer(n, profile_id=f"p-{1 + n % 2}", created_at=at, updated_at=at)
-        for n, at in enumerate((old, old, made, made))
-    ])  # fmt: skip
+    now, service = [FEBRUARY - DAY], deposits_of_two()
     store = fl.Store(tmp_path / "store", clock=lambda: now[0])
     store.sync(service, since="2026-01-15")  # type: ignore[arg-type]
     now[0] = MARCH + DAY
     store.sync(service)  # type: ignore[arg-type]
     closed = store.close("2026-02")
-
-    def refuse(operation: str, params: dict[str, str]) -> None:
-        if operation == "get_profile_balance" and params["profile_id"] == "p-2":
-            raise PermissionDenied(403, "Forbidden")
-
-    service.hook = refuse
+    service.hook = refuse_balance
     now[0] = MARCH + 2 * DAY
     store.sync(service)  # type: ignore[arg-type]
     store.accept_refused(profile_id="p-2", by="Ana", reason="sold")
