@@ -138,13 +138,22 @@ def test_the_rooms_own_tests_come_first_and_the_quickest(module: Path) -> None:
 
 def test_a_reason_holds_for_a_line_as_it_is(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     accepted = module.with_name("accepted.txt")
-    accepted.write_text("# why\ndue_fees.py | print(amount) | pass | nobody reads it\n")
+    accepted.write_text("# why\ndue_fees.py\tprint(amount)\tpass\tnobody reads it\n")
     monkeypatch.setattr(mutants, "ACCEPTED", accepted)
     (call,) = (one for one in mutants.mutants(module) if one.before == "print(amount)")
     assert call.key in mutants.accepted()
     module.write_text(module.read_text("utf-8").replace("print(amount)", "print( amount)"), "utf-8")
     (changed,) = (one for one in mutants.mutants(module) if one.before == "print( amount)")
     assert changed.key not in mutants.accepted()
+
+
+@pytest.mark.seconds
+def test_each_reason_is_of_a_line_that_there_is_and_stands_once() -> None:
+    accepted = mutants.accepted()
+    lines = mutants.ACCEPTED.read_text("utf-8").splitlines()
+    assert len(accepted) == sum(not line.startswith("#") for line in lines)
+    paths = {mutants.ROOT / path for path, _, _ in accepted}
+    assert accepted <= {one.key for path in paths for one in mutants.mutants(path)}
 
 
 def test_a_reason_is_of_one_place(module: Path) -> None:
