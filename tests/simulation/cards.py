@@ -220,7 +220,7 @@ def between(desk: Desk) -> None:
         day = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
         failed = any(row["status"] == "FAILED" and row["created_at"][:10] == day
                      for row in oracles.at_the_service(desk).values())  # fmt: skip
-        spent = oracles.of_today(desk, [], by_payer=False)
+        spent = oracles.counted_today(desk)
         limit = {"daily_withdrawal_limit": str(spent + Decimal("5.13"))}
         if not failed:
             with desk.client("payer", **limit) as client:

@@ -833,7 +833,7 @@ class Person:
             })  # fmt: skip
         most = None
         if limit is not None:
-            covers = oracles.of_today(desk, intents, by_payer=False)
+            covers = oracles.counted_today(desk, intents)
             most = Decimal(limit) if limit > 0 else covers + limit
             client = desk.client(self.name, daily_withdrawal_limit=str(most))
         before, there = len(oracles.withdrawn(desk)), set(oracles.payments(desk))

@@ -232,17 +232,28 @@ def withdrawn(desk: Desk, *, by_payer: bool = True) -> list[Row]:
             and row["status"] != "FAILED" and row["type"].endswith("_WITHDRAWAL")]  # fmt: skip
 
 
-def of_today(desk: Desk, intents: Sequence[int], *, by_payer: bool = True) -> Decimal:
-    """What the withdrawals of this day come to with the payments ``intents``."""
-    return sum((_of_today(desk, by_payer=by_payer) | _wished(desk, intents)).values(), Decimal(0))
+def counted_today(desk: Desk, intents: Sequence[int] = (), *, by_payer: bool = False) -> Decimal:
+    """What a limit of the day counts with the payments ``intents``: what the service has of this
+    day, of anybody or ``by_payer``; and what the payer sent on it, though it was made on another
+    day and only answered again, because a journal that was restored did not know it."""
+    names = {entry.ref_id for entry in journalled(desk, "payer")
+             if _day(entry.sent_at) == _day(Virtual.now_ns)}  # fmt: skip
+    again = {row["ref_id"]: Decimal(row["amount"]) for row in withdrawn(desk)
+             if row.get("ref_id") in names}  # fmt: skip
+    made = again | _of_today(desk, by_payer=by_payer) | _wished(desk, intents)
+    return sum(made.values(), Decimal(0))
 
 
 def _of_today(desk: Desk, *, by_payer: bool) -> dict[str, Decimal]:
-    today = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
+    today = _day(Virtual.now_ns)
     return {
         row.get("ref_id") or row["id"]: Decimal(row["amount"])
         for row in withdrawn(desk, by_payer=by_payer) if row["created_at"][:10] == today
     }  # fmt: skip
+
+
+def _day(ns: int) -> str:
+    return str(fl.base.values.Instant.from_ns(ns))[:10]
 
 
 def _wished(desk: Desk, intents: Sequence[int]) -> dict[str, Decimal]:
@@ -253,7 +264,8 @@ def within_limit(desk: Desk, limit: Decimal, intents: Sequence[int]) -> None:
     """Who has just paid under a limit of the day has not paid more on that day, and begun no table
     of payments of which some would be above it."""
     if not desk._skews.get("payer"):  # else it is another day to this machine
-        total = of_today(desk, intents)
+        made = _of_today(desk, by_payer=True) | _wished(desk, intents)
+        total = sum(made.values(), Decimal(0))
         check(total <= limit, f"{total} was to be paid on this day, of {limit}")
 
 

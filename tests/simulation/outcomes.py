@@ -271,7 +271,7 @@ def by_total(desk: Desk) -> None:
     today = [one for one in oracles.at_the_service(desk).values() if one["created_at"][:10] == day]
     if any(one["status"] == "FAILED" for one in today):
         return
-    spent = oracles.of_today(desk, [], by_payer=not strict)
+    spent = oracles.counted_today(desk, by_payer=not strict)
     for more, above in ((Decimal("3.21"), 0), (Decimal("3.20"), 1)):
         limit = {"daily_withdrawal_limit": str(spent + more)}
         with desk.client("payer", **limit) as client:
@@ -329,7 +329,7 @@ def failed(desk: Desk) -> None:
         strict = client.settings.is_production
     others = [row for row in oracles.at_the_service(desk).values() if row["status"] == "FAILED"
               and row["created_at"][:10] == day and row["id"] != made.id]  # fmt: skip
-    spent = oracles.of_today(desk, [], by_payer=not strict)
+    spent = oracles.counted_today(desk, by_payer=not strict)
     for cents, above in ((Decimal(0), 0), (_CENT, 1)) if not others else ():
         limit = {"daily_withdrawal_limit": str(spent + other - cents)}
         with desk.client("payer", **limit) as client:

@@ -109,7 +109,7 @@ def payments(desk: Desk, client: Client) -> None:
         row["status"] == "FAILED" and row["created_at"][:10] == day
         for row in oracles.at_the_service(desk).values()
     )
-    by_day = oracles.of_today(desk, [], by_payer=False) + _SUM
+    by_day = oracles.counted_today(desk) + _SUM
     limits = {"withdrawal_limit": _SUM} | ({} if one_failed else {"daily_withdrawal_limit": by_day})
     for name, limit in limits.items():
         plan(settings={name: str(limit)})
