@@ -91,8 +91,8 @@ class Disk:
             if not path.is_file() or path.name.endswith(_BESIDE):
                 continue
             found = _real_stat(path)
-            if str(path) in self._committed:
-                if chance.random() < 0.5:
+            if found.st_ino in last:  # also under a name whose removal was undone
+                if str(path) in self._committed and chance.random() < 0.5:
                     with _real_open(path, "wb") as file:  # also where the disk is full
                         file.write(last[found.st_ino])
                 continue
