@@ -560,10 +560,11 @@ def batched(desk: Desk, found: pd.DataFrame, given: Sequence[Row], met: Collecti
             check(got == [row[n] for n in ("ref_id", "amount", "fee", "total")], f"{row}, {there}")
             check(row["status"] in (there["status"], "PENDING"), f"{row} is {there['status']}")
         else:
-            # not the last word: a refusal for a journal that came back, one after a request that
-            # may have been carried out, and one of a proxy
-            doubted = desk.came_back or {*met} & {*MAY_BE_DONE}
-            may = ("refused", "unknown") if doubted else ("refused",)
+            # not the last word: a refusal for a journal that came back, which shows what that knew
+            # before, one after a request that may have been carried out, and one of a proxy
+            may = ["refused"]
+            may += ["unknown", "absent"] if desk.came_back else []
+            may += ["unknown"] if {*met} & {*MAY_BE_DONE} else []
             nothing = row["state"] in may and not isinstance(row["transfer_id"], str)
             check(nothing, f"it was not made: {row}")
 
