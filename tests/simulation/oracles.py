@@ -310,6 +310,8 @@ def refusal(desk: Desk, one: Happening, error: FundlabError, met: list[str]) -> 
     one_expired = one_expired and not desk._skews  # and not refused for its time before
     one_expired = one_expired and "invalid_client" not in str(error)  # the secret was another
     one_expired = one_expired and desk.keys < 2  # it was refused before, for its signature
+    refused_with = [answer.status for _, answer in desk.answers[one.who]]
+    one_expired = one_expired and refused_with.count(401) < 2  # another's fault ended it, too
     check(not one_expired, f"{one.what}: the token had ended, and nobody asked for one: {error}")
     of_the_store = isinstance(error, StoreError) and not isinstance(error, StoreLocked)
     synced = any(files_of_folder(desk.root / "store").values())
