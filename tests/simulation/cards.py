@@ -217,7 +217,7 @@ def between(desk: Desk) -> None:
                     by=ActionRefused, reason="duplicate")  # fmt: skip
     # what another program took on this day counts
     if client.settings.is_production:
-        day = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
+        day = oracles.today()
         failed = any(row["status"] == "FAILED" and row["created_at"][:10] == day
                      for row in oracles.at_the_service(desk).values())  # fmt: skip
         spent = oracles.counted_today(desk)

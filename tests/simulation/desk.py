@@ -124,6 +124,8 @@ class Desk:
         """What each has met of what may go wrong, in what they are at."""
         self.answers: dict[str, list[tuple[str, Answer]]] = {name: [] for name in PEOPLE}
         """What each has asked for in what they are at, and the answers."""
+        self.refused_tokens: dict[str, set[str]] = {name: set() for name in PEOPLE}
+        """The tokens of each that were answered with 401, in what they are at."""
         self.misled = False
         """Whether somebody was shown an old version of what the service has."""
         self.unlocked = False
@@ -412,12 +414,16 @@ class Desk:
                 world, customer, "USD", units, *self.profiles[:2], world.clock.now_ns()
             )
 
+    def settle(self) -> None:
+        """What is due by now has happened, as if somebody had asked the service."""
+        with self.control._settled():
+            pass
+
     def vanish(self, which: int) -> None:
         """A transfer of before this run, which the store has, is shown no more. One that it never
         had as it is, or that a backup lacks, would be a difference of the balances that nobody can
         name: one that settles only now is of this run."""
-        with self.control._settled():
-            pass
+        self.settle()
         older = [row for row in oracles.at_the_service(self).values()
                  if oracles.moment(row["updated_at"]) < BEGIN_NS
                  and row["id"] in self.facts.rows and row["id"] != self.garbled
@@ -595,6 +601,7 @@ class Person:
         loose = oracles.loose(desk)
         desk.met[self.name].clear()
         desk.answers[self.name].clear()
+        desk.refused_tokens[self.name].clear()
         desk.posted.pop(self.name, None)  # what was sent before is another call
         desk.busy.append(self.name)
         desk.doing[self.name] = one.what

@@ -75,6 +75,8 @@ class Line:
                 oracles.written_down(desk, actor.name, request)
         kind = None if actor is None else desk.meets(actor, asked)
         outcome = self._outcome(request, timeout, asked, kind)
+        if actor is not None and isinstance(outcome, Answer) and outcome.status == 401:
+            desk.refused_tokens[actor.name].add(token)
         if actor is not None and request.method == "GET" and isinstance(outcome, Answer):
             desk.answers[actor.name].append((request.url, outcome))
             if outcome.status == 403:

@@ -237,7 +237,7 @@ def counted_today(desk: Desk, intents: Sequence[int] = (), *, by_payer: bool = F
     day, of anybody or ``by_payer``; and what the payer sent on it, though it was made on another
     day and only answered again, because a journal that was restored did not know it."""
     names = {entry.ref_id for entry in journalled(desk, "payer")
-             if _day(entry.sent_at) == _day(Virtual.now_ns)}  # fmt: skip
+             if _day(entry.sent_at) == today()}  # fmt: skip
     again = {row["ref_id"]: Decimal(row["amount"]) for row in withdrawn(desk)
              if row.get("ref_id") in names}  # fmt: skip
     made = again | _of_today(desk, by_payer=by_payer) | _wished(desk, intents)
@@ -245,11 +245,15 @@ def counted_today(desk: Desk, intents: Sequence[int] = (), *, by_payer: bool = F
 
 
 def _of_today(desk: Desk, *, by_payer: bool) -> dict[str, Decimal]:
-    today = _day(Virtual.now_ns)
     return {
         row.get("ref_id") or row["id"]: Decimal(row["amount"])
-        for row in withdrawn(desk, by_payer=by_payer) if row["created_at"][:10] == today
+        for row in withdrawn(desk, by_payer=by_payer) if row["created_at"][:10] == today()
     }  # fmt: skip
+
+
+def today() -> str:
+    """2026-11-01, say: the day in UTC, by the service's clock."""
+    return _day(Virtual.now_ns)
 
 
 def _day(ns: int) -> str:
@@ -310,8 +314,7 @@ def refusal(desk: Desk, one: Happening, error: FundlabError, met: list[str]) -> 
     one_expired = one_expired and not desk._skews  # and not refused for its time before
     one_expired = one_expired and "invalid_client" not in str(error)  # the secret was another
     one_expired = one_expired and desk.keys < 2  # it was refused before, for its signature
-    refused_with = [answer.status for _, answer in desk.answers[one.who]]
-    one_expired = one_expired and refused_with.count(401) < 2  # another's fault ended it, too
+    one_expired = one_expired and len(desk.refused_tokens[one.who]) < 2  # another's fault ended one
     check(not one_expired, f"{one.what}: the token had ended, and nobody asked for one: {error}")
     of_the_store = isinstance(error, StoreError) and not isinstance(error, StoreLocked)
     synced = any(files_of_folder(desk.root / "store").values())
@@ -565,8 +568,8 @@ def batched(desk: Desk, found: pd.DataFrame, given: Sequence[Row], met: Collecti
             # not the last word: a refusal for a journal that came back, which shows what that knew
             # before, one after a request that may have been carried out, and one of a proxy
             may = ["refused"]
-            may += ["unknown", "absent"] if desk.came_back else []
-            may += ["unknown"] if {*met} & {*MAY_BE_DONE} else []
+            may += ["unknown"] if desk.came_back or {*met} & {*MAY_BE_DONE} else []
+            may += ["absent"] if "was restored from a backup" in str(row["detail"]) else []
             nothing = row["state"] in may and not isinstance(row["transfer_id"], str)
             check(nothing, f"it was not made: {row}")
 

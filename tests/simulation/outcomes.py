@@ -267,7 +267,7 @@ def by_total(desk: Desk) -> None:
         alike(client, total=str(total))
     # what it took, and what was paid before, counts for the limits of the day
     strict = client.settings.is_production
-    day = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
+    day = oracles.today()
     today = [one for one in oracles.at_the_service(desk).values() if one["created_at"][:10] == day]
     if any(one["status"] == "FAILED" for one in today):
         return
@@ -291,7 +291,7 @@ def failed(desk: Desk) -> None:
     for no limit of the day, and is made again under another name only."""
     say, profile, amount = desk.said.append, desk.profiles[0], Decimal("12.13")  # those fail
     other = amount + 1
-    day = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
+    day = oracles.today()
 
     def plan(client: Any, ref_id: str = "failed-1", amount: Decimal = amount, **more: Any) -> Any:
         return fl.plan_withdrawal(

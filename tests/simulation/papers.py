@@ -459,8 +459,7 @@ def changed_since(desk: Desk) -> None:
                 reason="ref_id")  # fmt: skip
         check(planned(client, "Since-A").submit(first.code).id == made.id, "made twice")
         Virtual.now_ns += 3600 * NS
-        with desk.control._settled():
-            pass  # what was pending has ended
+        desk.settle()
         card, now = repr(planned(client, "Since-A")), client.get_transfer(made.id).status
         entry = Journal(next(desk.journal("payer").glob("*.sqlite"))).find("Since-A")
         check(now != "PENDING" and f", {now}" in card, f"it is {now}, and its card says {card}")

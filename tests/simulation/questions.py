@@ -63,8 +63,7 @@ def asked(desk: Desk) -> None:
     if any(desk.journal("payer").glob("*.sqlite")):
         for ask in (one for one in _LATER if one in chosen):
             Virtual.now_ns += 25 * 3600 * NS  # no payment of one is taken for another's
-            with desk.control._settled():
-                pass  # what was pending has ended
+            desk.settle()
             ask(desk)
 
 
@@ -104,7 +103,7 @@ def payments(desk: Desk, client: Client) -> None:
     check(f"{Decimal(0):,.2f} USD" in repr(plan(least)), "all there is cannot be paid")
     no("insufficient_balance", "0.01 USD are missing", amount=least + _CENT)
     # one that failed counts by the journal until somebody has asked, or seen, what became of it
-    day = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
+    day = oracles.today()
     one_failed = any(
         row["status"] == "FAILED" and row["created_at"][:10] == day
         for row in oracles.at_the_service(desk).values()
