@@ -579,8 +579,8 @@ class _Still:
 
 
 def accepted() -> set[tuple[str, str, str]]:
-    """The keys of survivors that somebody found to be the same; a line of the file each, with
-    tabs in it, and its reason last."""
+    """The keys of survivors that somebody found to be the same; a line of the file each, its
+    parts with a tab between them, the reason last."""
     lines = ACCEPTED.read_text(encoding="utf-8").splitlines() if ACCEPTED.exists() else []
     rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
     return {(path, text, after) for path, text, after, _ in rows}

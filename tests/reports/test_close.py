@@ -28,6 +28,7 @@ from fundlab.base.errors import (
 from fundlab.evidence.closes import Close, closes_of, seal
 from fundlab.evidence.verify import Verification
 from fundlab.models import ProfileBalance
+from fundlab.operate.assistant import Desk
 
 BASES = ("settled", "created")
 ENTRY = ["profile_id", "asset", "line", "type"]
@@ -435,7 +436,7 @@ def test_an_opening_that_is_seen_later_moves_a_closed_month(tmp_path: Path) -> N
 
 def test_a_month_is_compared_where_only_an_opening_is_not_known(tmp_path: Path) -> None:
     """What moved in the month before is known, also of the profile that the service never showed:
-    report and pack compare with it."""
+    report and pack compare with it, and no sample, fees or flows of it lack anything."""
     now, service = [FEBRUARY - DAY], deposits_of_two()
     service.hook = refuse_balance
     store = fl.Store(tmp_path / "store", clock=lambda: now[0])
@@ -445,6 +446,11 @@ def test_a_month_is_compared_where_only_an_opening_is_not_known(tmp_path: Path) 
     report = fl.report(store, "2026-03")
     assert "What there was of USD of p-2 when the store begins" in report.remark
     assert (report.before, report.frames["flux"].empty) == ("2026-02", False)
+    assert fl.audit.sample("2026-02", store, size=1, seed=1).missing == ""
+    desk = Desk(store)
+    assert "remark" not in desk.fees(period="2026-02")
+    assert "remark" not in desk.flows(period="2026-02")
+    assert "What there was of USD of p-2" in desk.balances(at="2026-02-15")["remark"]
     closed = store.close("2026-03", with_breaks="p-2 is not shown")
     page = reports.write_pack(store, closed, tmp_path / "pack")[0].read_text(encoding="utf-8")
     assert "there is nothing to compare with" not in page
