@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import faulthandler
+import gc
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,13 @@ from tests import mutants
 
 
 @pytest.fixture(autouse=True)
-def _without_watchdog() -> None:
-    """A fork that runs pytest would wait for this process's watchdog, which it does not have."""
+def _fit_to_fork() -> Iterator[None]:
+    """A fork that runs pytest would wait for this process's watchdog, which it does not have, and
+    die of collecting what earlier tests left with threads: the tool freezes it, too."""
     faulthandler.cancel_dump_traceback_later()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture
