@@ -242,6 +242,11 @@ def test_which_entries_ask_for_the_same(
     assert same == ["other"] * (is_there and since == 10)
 
 
+def test_an_account_whose_id_is_not_of_ascii_is_found_again(desk: Desk) -> None:
+    desk.record("other", 10, fiat_account_id="é", amount=None, total="9")
+    assert names(desk.book.alike(WITHDRAWAL, ASKED | {"fiat_account_id": "é"}, 10)) == ["other"]
+
+
 def test_whose_a_resource_is(desk: Desk) -> None:
     one, update = desk.record("One", 1), desk.record("upd", 1, UPDATE)
     desk.note(one, "done", 2, id="t")

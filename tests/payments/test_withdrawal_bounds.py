@@ -435,6 +435,28 @@ def test_a_usual_fee_that_would_not_be_covered(available: str, warned: bool) -> 
     assert withdrawals.describe(known, [], to_be_sent=True)[1] == ()
 
 
+@pytest.mark.parametrize(
+    ("more", "warned"),
+    [
+        ({"fee": None, "total": None}, True),
+        ({"fee": None, "total": None, "recent": UNPAID["recent"]}, False),
+        ({"fee": None}, False),
+        ({}, False),
+    ],
+)
+def test_a_floor_is_spoken_of_where_no_fee_is_known(more: Any, warned: bool) -> None:
+    """A fee of late is counted with, and one that is part of the total is covered."""
+    said = (
+        "Its fee is not known: less than your floor of 90.00 may be left. With total= instead of "
+        "amount= the fee is part of it."
+    )
+    floor = {"balance_floor": {"USD": Decimal("90.00")}}
+    one = a_plan(settings=limits(**floor), **more)
+    assert withdrawals.describe(one, [], to_be_sent=True)[1] == (said,) * warned
+    bare = a_plan(**more)
+    assert withdrawals.describe(bare, [], to_be_sent=True)[1] == ()
+
+
 @pytest.mark.parametrize(("count", "more"), [(0, None), (3, ""), (4, " and 1 more")])
 def test_others_to_the_account_of_the_last_day(count: int, more: str | None) -> None:
     others = [row(f"t-{n}", amount=None if n == 1 else f"{n + 1}.00") for n in range(count)]
