@@ -242,3 +242,5 @@ def test_what_an_element_lacks_is_named_by_its_line(body: str, told: str, tmp_pa
     path.write_text("<Document xmlns='camt.053'><Msg></Msg></Document>")
     with pytest.raises(AnalysisError, match="no Stmt, Rpt or Ntfctn"):
         bank.read(path)
+    with pytest.raises(AnalysisError, match=r"no Stmt; it is another message than camt\.053"):
+        bank.read(path, format="camt.053")

@@ -218,6 +218,9 @@ APART = {
          listed("g", (2, 10, "F1", None), (2, 20, "F2", None), opening=5, format="ofx"),
          listed("h", (9, 1, "H1", None))],
         [1, 10, 20], "1 of its entries are of days with the same balances, but other entries"),
+    "two formats, within both, and at the ends of a third": (
+        [listed("f", *REFS, days=(1, 4), format="ofx"), listed("g", *REFS, format="ofx"),
+         listed("h", *OTHER_REFS, days=(1, 4))], [1, 7], ""),
     "nothing, within the days of another and at its balance": (
         [listed("f", (1, 5, None, 5), (2, 7, None, 12), (3, 1, None, 13)),
          listed("g", days=(2, 2), closing=12)], [1, 5, 7], ""),

@@ -248,6 +248,11 @@ def test_sums_of_what_an_entry_names() -> None:
             item(-3, 20, 5, names=("bob",)), item(-4, 20, 60, names=("acme",))]  # fmt: skip
     named = search(item(0, 30, 9, names=("acme",)), *ours, window=5)
     assert edges(named.by_sum(named.named_pools)) == {frozenset((0, -1, -2))}
+    named.held[-1] = "a question"
+    named.open -= {-1}
+    assert edges(named.by_sum(named.named_pools)) == {frozenset((0, -1, -2))}
+    named._take(Group("x", {-2}))
+    assert not edges(named.by_sum(named.named_pools))
     both = search(item(0, 30, 9, names=("acme", "bob")), *ours, window=5)
     assert edges(both.by_sum(both.named_pools)) == {frozenset((0, -1, -2)), frozenset((0, -1, -3))}
     mentions = search(item(0, 30, 70, mentions=(ours[0], ours[2])), *ours, window=70)
@@ -292,6 +297,8 @@ def test_several_for_several_of_a_name_without_a_gap() -> None:
     assert not edges(search(*four[:3], item(-2, 20, 5)).by_many())
     assert not edges(search(*four[:3], of_acme(-2, 20, 1)).by_many()), "which is not near the last"
     assert not edges(search(*four[:3], of_acme(-2, 20, 6)).by_many()), "nor this near the first"
+    apart = [of_acme(0, 10, 1), of_acme(1, 25, 5), of_acme(-1, 15, 1, 5), of_acme(-2, 20, 1, 5)]
+    assert edges(search(*apart).by_many()) == {frozenset((0, 1, -1, -2))}
     later = [of_acme(2, 10, 15), of_acme(3, 25, 16), of_acme(-3, 15, 14), of_acme(-4, 20, 15)]
     assert edges(search(*four, *later).by_many()) == {
         frozenset((0, 1, -1, -2)), frozenset((2, 3, -3, -4))
@@ -375,6 +382,8 @@ def test_a_step_takes_what_has_one_answer_and_asks_about_the_rest() -> None:
     two = stepped("counterparty", {0, -1, -2}, {1, -3}, {1, -4})
     assert ("counterparty_sum", {0, -1, -2}, False) in groups(two)
     assert ("counterparty", {1, -3, -4}, True) in groups(two)
+    either_way = ({0, -1, -2}, {1, -3, -4}, {0, -3, -4}, {1, -1, -2})
+    assert groups(stepped("day", *either_way)) == [("day", {0, 1, -1, -2, -3, -4}, True)]
     asked = stepped("tolerance", {0, -1}, {0, -2})
     assert groups(asked) == []
     assert asked.held == dict.fromkeys((0, -1, -2), "several answers")
