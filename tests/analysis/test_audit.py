@@ -354,6 +354,11 @@ def test_a_table_has_a_factor_more_than_misstatements() -> None:
         fl.audit.evaluate("100", found, table=["3", "5"])
 
 
+def test_cents_are_drawn_by_amount_too() -> None:
+    found = fl.audit.evaluate("100", [("0.50", "0.25")], table=["3", "5"])
+    assert found["projected"].tolist() == [50, 0]
+
+
 def test_a_book_amount_of_nothing_was_not_drawn_by_amount() -> None:
     with pytest.raises(AnalysisError, match=r"a book amount of 0: .* give what was drawn"):
         fl.audit.evaluate("100", [(0, 5)])

@@ -98,6 +98,35 @@ def test_the_search_finds_what_was_planted(
     assert not [row for row in found if row["profile_id"] == "right"]
 
 
+def test_the_search_finds_all_that_pay_an_odd_fee(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that pay 3 more than the only fee of others of their kind."""
+    monkeypatch.setattr(explain, "SEARCHED_FROM", 0)
+    monkeypatch.setattr(explain, "MAX_SUSPECTS", 0)
+    rows = [transfer(f"f{n}", amount=D(90 + n), fee=D(5), profile_id="odd") for n in (1, 2)]
+    rows += [transfer(f"ok{n}", amount=D(7), fee=D(2), profile_id="right") for n in range(9)]
+    sums = {("right", "USD"): D(45), ("odd", "USD"): D(173 + 6)}
+    found = records(reconcile.explain(table(rows), observed(sums, START + 99 * DAY)))
+    assert [row["transfer_id"] for row in found if row["cause"] == "fee"] == ["f2"]
+
+
+@pytest.mark.parametrize("many", [0, 10**9])
+def test_what_failed_says_nothing_of_fees_and_hides_no_odd_one(
+    monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    """One that pays 3 more than others; more of its kind that pay as much failed, and later."""
+    monkeypatch.setattr(explain, "SEARCHED_FROM", many)
+    monkeypatch.setattr(explain, "MAX_SUSPECTS", 0)
+    rows = [transfer("odd", amount=D(91), fee=D(5))]
+    rows += [transfer(f"ok{n}", amount=D(70), fee=D(2)) for n in range(9)]
+    rows += [
+        transfer(f"x{n}", amount=D(80), fee=D(5), status="FAILED", created_at=START + n)
+        for n in range(1, 99)
+    ]
+    seen = observed({(rows[0]["profile_id"], "USD"): D(86 + 9 * 68 + 3)}, START + 99 * DAY)
+    found = records(reconcile.explain(table(rows), seen))
+    assert [row["transfer_id"] for row in found if row["cause"] == "fee"] == ["odd"]
+
+
 # ------------------------------------------------------------------------- its parts, by hand
 
 UNIT = 10**18

@@ -121,6 +121,7 @@ def other(difference: float, **given: Any) -> Break:
         ("wrong_total a", -2, [row("a", 10, OUT, amount=12)], {}),
         ("fee b", 3, [row("a", 9, fee=5), row("b", 20, fee=5)], {"usual": PEERS}),
         ("fee a", 3, [row("a", 9, fee=5)], {"usual": PEERS}),
+        ("fee a", 3, [row("a", 9, fee=5)], {"usual": {(IN, "USD", "WIRE"): {2: 1}}}),
         ("fee b", 6, [row("a", 9, fee=5), row("b", 20, fee=5)], {"usual": PEERS}),
         ("fee", 3, [row(n, 9 + k, fee=5) for k, n in enumerate("abcd")], {"usual": PEERS}),
         ("fee t", 60, [row(n, 100 + k, fee=5) for k, n in enumerate("abcdefghijklmnopqrst")],
@@ -191,6 +192,7 @@ def other(difference: float, **given: Any) -> Break:
         ("transposed_digits a", -9, [row("a", 12, OUT)], {}),
         ("transposed_digits a", 90, [row("a", 3_120)], {}),
         ("transposed_digits", 9, [row(n, 112 + 100 * k) for k, n in enumerate("abcd")], {}),
+        ("transposed_digits c", 9, [row(n, 112 + 100 * k) for k, n in enumerate("abc")], {}),
     ],
 )  # fmt: skip
 def test_a_cause_makes_just_the_difference(
@@ -415,6 +417,8 @@ def test_a_row_that_moved_in_the_other_interval_alone_is_shifted() -> None:
          "an internal transfer of 10.00 USD from q to p"),
         ("missing_both_halves", -10, [], {"others": [other(10)]},
          "an internal transfer of 10.00 USD from p to q"),
+        ("missing_both_halves", 1 / ONE, [], {"others": [other(-1 / ONE)]},
+         "an internal transfer of 0.000000000000000001 USD from q to p"),
         ("reversed_sign", -20, [row("a", 10)], {}, "would be a debit at the service"),
         ("reversed_sign", 20, [row("a", 10, OUT)], {}, "would be a credit at the service"),
         ("missing_half", 10, [row("b", 10, FROM, group="g", profile="q")], {"alone": ["g"]},

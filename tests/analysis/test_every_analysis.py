@@ -195,6 +195,18 @@ def test_what_is_wrong_in_rows_looked_through_is_refused_by_the_analysis(
         ANALYSES[analysis](frame)
 
 
+@pytest.mark.parametrize("column", ["profile_id", "asset", "balance"])
+def test_an_opening_is_held_to_its_own_rules_where_rows_were_looked_through(column: str) -> None:
+    frame = KINDS["arrow"](ROWS)
+    opening = pd.DataFrame({"profile_id": ["p1"], "asset": ["USD"], "balance": [Decimal(0)]})
+    opening.loc[0, column] = None
+    with (
+        looked_through(frame, "created"),
+        pytest.raises(AnalysisError, match=f"^opening: {column} "),
+    ):
+        balances.at(frame, "2027-01-01", opening=opening)
+
+
 @every
 def test_a_time_without_a_zone_is_refused(name: str) -> None:
     frame = table(ROWS).to_pandas()

@@ -288,6 +288,9 @@ def ends(**amounts: int) -> Ends:
         ("average", sums(2, 20), sums(2, 30), 10, ends(x=14), ends(a=13, b=10), 1, "a", (3, 1)),
         ("average", sums(2, 20), sums(2, 30), 10, ends(x=10, y=10), ends(a=19), 1, "x y", (10, 1)),
         ("average", sums(2, 20), sums(2, 10), -10, [], ends(a=1, b=9), 1, "a b", (-10, 1)),
+        # three of before leave 1, which is the limit, one of after 2
+        ("average", sums(2, 20), sums(2, 30), 10, ends(x=12, y=12, z=12), ends(a=18), 1, "x y z",
+         (9, 1)),
         # at a price of 2 before
         ("price", sums(2, 200, 100), sums(2, 230, 100), 30, [],
          [("a", 130, 50), ("b", 100, 50)], 1, "a", (30, 1)),
@@ -335,6 +338,18 @@ def test_a_driver_of_just_the_share_is_material(old: int, new: int, named: str |
     (row,) = records(fl.flux.explain(before, after))
     assert (row["driver"], row["difference"], row["transfers"]) == ("average", new - old, named)
     assert row["explained"] == (new - old if named else 0)
+
+
+def test_what_nobody_looked_into_has_nothing_explained() -> None:
+    """Not the smallest unit of an asset either."""
+    least = D("0.000000000000000001")
+    small = {"type": "CRYPTO_DEPOSIT", "asset": "ETH"}
+    before = [made("a", asset="ETH", amount=D(100)), made("b", amount=least, **small)]
+    after = [made("c", asset="ETH", amount=D(300)), made("d", amount=3 * least, **small)]
+    rows = records(fl.flux.explain(table(before), table(after)))
+    assert [(row["difference"], row["explained"], row["transfers"]) for row in rows] == [
+        (200, 200, "c"), (2 * least, 0, None),
+    ]  # fmt: skip
 
 
 def test_a_period_has_its_first_moment_and_not_its_end() -> None:

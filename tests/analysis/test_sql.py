@@ -41,7 +41,8 @@ def test_a_frame_comes_back_as_it_went_in(rows: pd.DataFrame) -> None:
 def test_results_are_typed_as_our_own_frames_are(rows: pd.DataFrame) -> None:
     query = """
         select sum(amount) as total, sum(n) as n, count(*) as count, 1::tinyint as one,
-               max(created_at)::timestamptz as last, date '2026-10-01' as day, avg(n) as mean
+               max(created_at)::timestamptz as last, date '2026-10-01' as day, avg(n) as mean,
+               timestamp '2026-10-01 09:30' as clock
         from rows where amount < 1
     """
     found = fl.sql(query, rows=rows.assign(n=rows["n"].fillna(7)))
@@ -52,6 +53,7 @@ def test_results_are_typed_as_our_own_frames_are(rows: pd.DataFrame) -> None:
     assert found.loc[0, "last"] == MOMENT.round("us")  # TIMESTAMPTZ has microseconds
     assert found.loc[0, "day"] == pd.Timestamp("2026-10-01")
     assert found.dtypes["mean"] == "float64"
+    assert found["clock"].tolist() == [pd.Timestamp("2026-10-01 09:30")]  # of no zone
 
 
 def test_functions_of_time_take_moments_of_microseconds(rows: pd.DataFrame) -> None:
