@@ -237,6 +237,16 @@ def test_half_a_character_is_named_before_anything_leaves(
     assert server.received == []
 
 
+@pytest.mark.parametrize("query", [{"name": "ab\ud83d"}, {"ab\ud83d": "x"}])
+def test_half_a_character_in_a_query_is_named(
+    query: dict[str, str], server: Scripted, client: fl.Client
+) -> None:
+    says = r"^\S+=\S+ is not valid Unicode: it holds half a character"
+    with pytest.raises(InvalidRequest, match=says):
+        client.get("/v2/other", **query)
+    assert server.received == []
+
+
 @pytest.mark.parametrize(
     ("method", "path", "scope", "body", "sent", "repeatable", "asked"),
     [
@@ -349,6 +359,7 @@ def load(server: Scripted, *found: Any, **given: Any) -> pd.DataFrame:
         ("at", ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00.5+01:00"], "datetime64[ns, UTC]"),
         ("at", ["2026-01-01T00:00:00Z", "soon"], "string"), ("on", ["2026-01-01"], "string"),
         ("n", [1, None, 3], "Int64"), ("n", [10**18 - 1], "Int64"), ("n", [2**70], "string"),
+        ("n", [-1, *range(10)], "Int64"),  # every character that a number may begin with
         ("ok", [True, None], "boolean"), ("ok", [False, True], "boolean"),
         ("mixed", [1, "1", {"a": "b"}], "string"),
         ("o", [{"a": ["1.10"]}], "string"), ("none", [None, None], "string"),

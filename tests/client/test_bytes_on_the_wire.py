@@ -147,6 +147,8 @@ def test_a_key_in_a_device_signs_as_well(
     client = make_client(
         signer=Device(), signature_header="Brand-Signature", signature_prefix="brand/"
     )
+    assert "requests are signed with your signer" in client._repr_html_()
+    assert "requests are not signed" in make_client()._repr_html_()
     server.script(scripted.answer({"id": "t"}))
     client.get_transfer("t")
     signed = server.received[0].headers["brand-signature"]

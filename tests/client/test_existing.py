@@ -85,6 +85,8 @@ def test_the_same(asked: dict[str, Any], existing: dict[str, Any]) -> None:
         ({"ref_id": "r"}, {"ref_id": "r", "account_id": "a"}, "account_id is 'a', not left out"),
         ({"ref_id": "r"}, {"ref_id": "r", "memo": "m"}, "memo is 'm', not left out"),
         ({"memo": "n"}, {"memo": "m"}, "memo is 'm', not 'n'"),
+        (ACCOUNT, ACCOUNT | {"fiat_account_owner": {"person_details": {"first_name": "ADA"}}},
+         "fiat_account_owner differs"),
         ({"ref_id": "r"}, {"ref_id": "r", "destination": {"profile": {"profile_id": "q"}}},
          "destination is {'profile': {'profile_id': 'q'}}, not left out"),
         ({"ref_id": "r"}, {"ref_id": "r", "conversion_target_asset": "USD"},

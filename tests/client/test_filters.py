@@ -289,6 +289,16 @@ def test_rows_that_do_not_show_what_a_filter_is_about_are_kept_with_one_warning(
     assert warning.filename == __file__
 
 
+def test_rows_without_the_time_that_was_asked_for_are_kept_with_a_warning() -> None:
+    odd = Odd(records=[transfer(1), transfer(2, created_at=None)])
+    with (
+        served(odd) as client,
+        pytest.warns(IgnoredFilterWarning, match="created_at_gte cannot be checked"),
+    ):
+        found = [one.id for one in client.list_transfers(created_at_gte="2020-01-01T00:00:00Z")]
+    assert len(found) == 2
+
+
 @BOTH
 def test_ids_compare_without_regard_to_case(rows_of: Rows) -> None:
     mine, other = "6f1c9d2e-0b7a-4c59-8d3e-aa00bb11cc22", "6f1c9d2e-0b7a-4c59-8d3e-aa00bb11cc23"

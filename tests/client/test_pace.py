@@ -321,6 +321,17 @@ def refused_once() -> tuple[Pace, list[float]]:
     return pace, now
 
 
+@pytest.mark.parametrize(("sent_at", "gap"), [(2.9, 0.5), (3.0, 1.0)])
+def test_what_was_sent_once_a_refusal_was_known_is_not_of_its_burst(
+    sent_at: float, gap: float
+) -> None:
+    pace, now = refused_once()
+    now[0] = 3.5
+    for _ in range(2):
+        pace.accepted(sent_at)
+    assert gap_of(pace, now) == pytest.approx(gap, abs=0.1)
+
+
 def test_a_refusal_more_slows_down_by_a_third_up_to_two_seconds() -> None:
     pace, now = refused_once()
     now[0] = 4.0

@@ -100,6 +100,10 @@ def read(body: Any, model: Any = Transfer, **given: Any) -> Any:
     return read_answer(model, "get_transfer", Reply(content, "r-1", 207), **given)
 
 
+def test_what_an_answer_says_is_not_in_its_repr() -> None:
+    assert repr(Reply(b"000123456789", "r-1", 200)) == "Reply(request_id='r-1', status=200)"
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [
