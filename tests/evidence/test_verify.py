@@ -413,6 +413,12 @@ class TestRows:
         partial.sync(FakeService(rows), tables=["transfers"], since=moment(0))
         assert partial.verify().ok
 
+    def test_both_ends_of_a_conversion(self, store: Store) -> None:
+        links = ({"to_transfer_id": "t-000002"}, {"from_transfer_id": "t-000001"})
+        rows = [transfer(n, auto_conversion=link) for n, link in enumerate(links, start=1)]
+        store.sync(FakeService(rows), tables=["transfers"])
+        assert store.verify().ok
+
 
 def test_a_verification_says_how_far_it_is(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     store.sync(FakeService([transfer(1), withdrawal(2, amount="3", total="3")]))

@@ -308,6 +308,20 @@ def test_rows_without_a_moment_are_merged_after_all_others(
     assert found == [service.transfers[number]["id"] for number in (0, 1, 2)]
 
 
+def test_rows_are_handed_on_as_soon_as_none_that_is_read_later_can_be_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a table larger than the memory can be merged."""
+    monkeypatch.setattr(parts, "ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr(compaction, "FEW_ROWS", 0)
+    store, service = Store(tmp_path / "store"), FakeService([])
+    for day in range(6):
+        service.transfers += [transfer(1000 * day + n) for n in range(2)]
+        store.sync(service, ["transfers"])  # type: ignore[arg-type]
+    found = [len(rows) for rows in compaction._current(store.snapshot("transfers"))]
+    assert [rows for rows in found if rows] == [2] * 6
+
+
 moments = st.integers(0, 40)
 publications = st.lists(
     st.dictionaries(st.integers(0, 25), moments, min_size=1), min_size=2, max_size=5

@@ -253,8 +253,11 @@ class TestMalformed:
             decode_page("transfers", body)
         assert caught.value.table == "transfers"
 
-    def test_a_count_beyond_64_bits(self) -> None:
-        body = page({"id": "e", "undelivered_webhooks": 2**63}, items="events")
+    @pytest.mark.parametrize(("largest", "beyond"), [(2**63 - 1, 2**63), (-(2**63), -(2**63) - 1)])
+    def test_a_count_beyond_64_bits(self, largest: int, beyond: int) -> None:
+        body = page({"id": "e", "undelivered_webhooks": largest}, items="events")
+        assert rows_of(body, "events")[0]["undelivered_webhooks"] == largest
+        body = page({"id": "e", "undelivered_webhooks": beyond}, items="events")
         with pytest.raises(DataError, match="undelivered_webhooks"):
             decode_page("events", body)
 
